@@ -60,7 +60,7 @@ func (w *world) alarmedInstance(a *alarmed, random float64) *rollup.Coalescer {
 
 // happens has an instance take an event of a change of now.
 func (w *world) happens(c *rollup.Coalescer, id string, counter route.Counter) (rollup.Ending, error) {
-	return c.Changed(w.t.Context(), rollup.Event{ID: id}, route.Concern{Counter: counter})
+	return c.HandleEvent(w.t.Context(), rollup.Event{ID: id}, route.Concern{Counter: counter})
 }
 
 // deferred has an instance defer an event that follows a roll-up, and returns its alarm.
@@ -92,7 +92,7 @@ func TestDeferred(t *testing.T) {
 		w.wantTotal(1)
 
 		w.until(alarm.At)
-		ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes)
 		if err != nil || ending.AsOf.Before(alarm.At) {
 			t.Errorf("%+v, %v", ending, err)
 		}
@@ -162,7 +162,7 @@ func TestAlarmOfOtherRoutes(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		w.increment(1)
 		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: "others", At: w.store.Now()}
-		ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes)
 		if err != nil || ending.AsOf.Before(alarm.At) {
 			t.Errorf("%+v, %v", ending, err)
 		}
@@ -174,7 +174,7 @@ func TestAlarmOfOtherRoutes(t *testing.T) {
 
 		w.until(again.At)
 		w.increment(1)
-		if _, err := c.Rings(w.t.Context(), again, slowly.Template.Routes); err != nil {
+		if _, err := c.HandleAlarm(w.t.Context(), again, slowly.Template.Routes); err != nil {
 			t.Error(err)
 		}
 		w.wantTotal(2)
@@ -190,14 +190,14 @@ func TestAlarmWithoutAQueue(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(1)
 		alarm := rollup.Alarm{RollUp: likes.RollUp, Routes: "others", At: w.store.Now()}
-		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err == nil {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, likes.Template.Routes); err == nil {
 			t.Error("it is done with the alarm")
 		}
 		w.wantTotal(1)
 
 		time.Sleep(11 * time.Minute)
 		alarm.At = w.store.Now().Add(-11 * time.Minute)
-		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err != nil {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, likes.Template.Routes); err != nil {
 			t.Error(err)
 		}
 	})
@@ -208,12 +208,12 @@ func TestAlarmWithoutAQueue(t *testing.T) {
 func TestAlarmWithoutAQueueOrARoute(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		alarm := rollup.Alarm{RollUp: "others/likes", Routes: "others", At: w.store.Now()}
-		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err == nil {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, likes.Template.Routes); err == nil {
 			t.Error("it is done with the alarm")
 		}
 
 		time.Sleep(11 * time.Minute)
-		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err != nil {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, likes.Template.Routes); err != nil {
 			t.Error(err)
 		}
 		w.called(0, 0, 0)
@@ -224,15 +224,15 @@ func TestAlarmWithoutAQueueOrARoute(t *testing.T) {
 func TestAlarmWithoutARoute(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		alarm := rollup.Alarm{RollUp: "others/likes", Routes: "others", At: w.store.Now()}
-		if _, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !a.last().Last {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !a.last().Last {
 			t.Errorf("%v, made %v", err, a.made)
 		}
-		if _, err := c.Rings(w.t.Context(), a.last(), slowly.Template.Routes); err != nil || len(a.made) != 1 {
+		if _, err := c.HandleAlarm(w.t.Context(), a.last(), slowly.Template.Routes); err != nil || len(a.made) != 1 {
 			t.Errorf("%v, made %v", err, a.made)
 		}
 
 		a.make = func(context.Context, int) error { return errors.New("no queue") }
-		if _, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err == nil {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err == nil {
 			t.Error("it is done although it could not be made again")
 		}
 		w.called(0, 0, 0)
@@ -248,7 +248,7 @@ func TestAlarmThatIsNotDue(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now()}
-		ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes)
 		_, asOf := w.rollUp()
 		if err != nil || !ending.Deferred || !a.last().At.Equal(asOf.Add(10*time.Second)) {
 			t.Errorf("%+v, %v, made %v", ending, err, a.made)
@@ -287,7 +287,7 @@ func TestAlarmsReachAMonth(t *testing.T) {
 			days = append(days, alarm.At.Sub(rung).Round(day)/day)
 			rung = alarm.At
 			w.until(rung)
-			ending, err := c.Rings(w.t.Context(), alarm, counter.Template.Routes)
+			ending, err := c.HandleAlarm(w.t.Context(), alarm, counter.Template.Routes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +320,7 @@ func TestAlarmByHand(t *testing.T) {
 				t.Errorf("an event meanwhile: %+v, %v", ending, err)
 			}
 		}()
-		ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes)
 		if err != nil || !ending.Deferred || !a.last().At.After(alarm.At) {
 			t.Errorf("%+v, %v, made %v", ending, err, a.made)
 		}
@@ -335,7 +335,7 @@ func TestAlarmThatRingsEarly(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		alarm := w.deferred(c, a)
 		w.until(alarm.At.Add(-700 * time.Millisecond))
-		ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes)
 		if err != nil || ending.AsOf.Before(alarm.At) || w.store.Now().Sub(alarm.At) > time.Second {
 			t.Errorf("%+v, %v", ending, err)
 		}
@@ -347,7 +347,7 @@ func TestAlarmOfUnkeptCounter(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		w.beforeSum = func(int32) error { return rollup.ErrUnkept }
 		now := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now()}
-		if ending, err := c.Rings(w.t.Context(), now, slowly.Template.Routes); err != nil || !ending.Unkept {
+		if ending, err := c.HandleAlarm(w.t.Context(), now, slowly.Template.Routes); err != nil || !ending.Unkept {
 			t.Errorf("%+v, %v", ending, err)
 		}
 
@@ -358,7 +358,7 @@ func TestAlarmOfUnkeptCounter(t *testing.T) {
 			time.Sleep(time.Second)
 			_, _ = w.happens(c, "event", slowly)
 		}()
-		if ending, err := c.Rings(w.t.Context(), early, slowly.Template.Routes); err != nil || ending.Unkept || !a.last().At.After(early.At) {
+		if ending, err := c.HandleAlarm(w.t.Context(), early, slowly.Template.Routes); err != nil || ending.Unkept || !a.last().At.After(early.At) {
 			t.Errorf("early: %+v, %v, made %v", ending, err, a.made)
 		}
 	})
@@ -378,11 +378,11 @@ func TestAlarmOfAPausingCounter(t *testing.T) {
 
 		w.sums.Store(0)
 		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now()}
-		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Unkept || w.sums.Load() != 0 {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Unkept || w.sums.Load() != 0 {
 			t.Errorf("in time: %+v, %v, after %d sums", ending, err, w.sums.Load())
 		}
 		alarm.At = w.store.Now().Add(5 * time.Second)
-		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Unkept || w.store.Now().Before(alarm.At) {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Unkept || w.store.Now().Before(alarm.At) {
 			t.Errorf("by hand: %+v, %v, %v before its time", ending, err, alarm.At.Sub(w.store.Now()))
 		}
 	})
@@ -393,7 +393,7 @@ func TestAlarmOfMissingDocument(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		counter := mustCounter("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing : cadence 10s", "posts/a/likes")
 		alarm := rollup.Alarm{RollUp: counter.RollUp, Routes: counter.Template.Hash(), At: w.store.Now()}
-		if ending, err := c.Rings(w.t.Context(), alarm, counter.Template.Routes); err != nil || ending.Deferred || len(a.made) != 1 || a.made[0].Missing != 1 {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, counter.Template.Routes); err != nil || ending.Deferred || len(a.made) != 1 || a.made[0].Missing != 1 {
 			t.Errorf("%+v, %v, made %v", ending, err, a.made)
 		}
 		w.called(1, 0, 0)
@@ -407,7 +407,7 @@ func TestAlarmIsHandedOn(t *testing.T) {
 		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now().Truncate(time.Second)}
 		var delays []time.Duration
 		for range 9 {
-			ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes)
+			ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes)
 			if err != nil || !ending.Deferred {
 				t.Fatalf("%+v, %v", ending, err)
 			}
@@ -424,13 +424,13 @@ func TestAlarmIsHandedOn(t *testing.T) {
 		}
 
 		w.beforeView = nil
-		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || ending.AsOf.Before(alarm.At) {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err != nil || ending.AsOf.Before(alarm.At) {
 			t.Errorf("%+v, %v", ending, err)
 		}
 
 		w.beforeView = func(int32) error { return errors.New("unavailable") }
 		a.make = func(context.Context, int) error { return errors.New("no queue") }
-		if _, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err == nil {
+		if _, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err == nil {
 			t.Error("it is done although no other could be made")
 		}
 	})
@@ -441,7 +441,7 @@ func TestAlarmOfOtherRoutesIsHandedOn(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		w.beforeView = func(int32) error { return errors.New("unavailable") }
 		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: "0123456789abcdef", At: w.store.Now()}
-		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Deferred {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Deferred {
 			t.Errorf("%+v, %v", ending, err)
 		}
 		if last := a.last(); len(a.made) != 2 || last.Routes != slowly.Template.Hash() || last.Last {
@@ -467,7 +467,7 @@ func TestOldAlarmIsHandedOn(t *testing.T) {
 			}
 			w.beforeView = func(int32) error { return errors.New("unavailable") }
 			alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now().Add(-time.Hour)}
-			if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Deferred {
+			if ending, err := c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Deferred {
 				t.Errorf("%+v, %v", ending, err)
 			}
 			if ahead := a.last().At.Sub(w.store.Now()); ahead < test.least || ahead > 12*time.Second {
@@ -493,7 +493,7 @@ func TestAlarmEndsARowOfFailures(t *testing.T) {
 				return nil
 			}
 			e := rollup.Event{ID: fmt.Sprint(n), Time: alarm.At.Add(-2 * time.Second)} // for which the alarm does not stand
-			if ending, err := c.Changed(w.t.Context(), e, route.Concern{Counter: slowly}); err != nil || !ending.Deferred {
+			if ending, err := c.HandleEvent(w.t.Context(), e, route.Concern{Counter: slowly}); err != nil || !ending.Deferred {
 				t.Fatalf("%+v, %v", ending, err)
 			}
 		}
@@ -544,7 +544,7 @@ func TestKnownAlarmOfAClockThatStoodStill(t *testing.T) {
 		alarm := w.deferred(c, a)
 		w.called(2, 1, 1)
 		e := rollup.Event{ID: "third", Time: alarm.At.Add(-2 * time.Second)}
-		if _, err := c.Changed(w.t.Context(), e, route.Concern{Counter: slowly}); err != nil {
+		if _, err := c.HandleEvent(w.t.Context(), e, route.Concern{Counter: slowly}); err != nil {
 			t.Error(err)
 		}
 		w.called(1, 0, 0)
@@ -599,7 +599,7 @@ func TestNoQueueIsLoggedOnceInAWhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now().Add(time.Second).Truncate(time.Microsecond)}
-			_, _ = c.Rings(w.t.Context(), alarm, slowly.Template.Routes) // fails if it is not due
+			_, _ = c.HandleAlarm(w.t.Context(), alarm, slowly.Template.Routes) // fails if it is not due
 			time.Sleep(10 * time.Second)
 		}
 		if n := strings.Count(w.log.String(), "level=WARN"); n < 6 || n > 8 {
@@ -648,7 +648,7 @@ func TestAlarmGoesFirst(t *testing.T) {
 			}
 		}()
 		w.until(alarm.At.Add(20 * time.Millisecond))
-		if _, err := other.Rings(w.t.Context(), alarm, counter.Template.Routes); err != nil {
+		if _, err := other.HandleAlarm(w.t.Context(), alarm, counter.Template.Routes); err != nil {
 			t.Error(err)
 		}
 		<-done

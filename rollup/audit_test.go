@@ -147,7 +147,7 @@ func TestAuditsOverlapWithTheTrigger(t *testing.T) {
 		for i := range 500 {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
+				if _, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -165,7 +165,7 @@ func beltUnderNoise(t *testing.T, noise float64) {
 			time.Sleep(20 * time.Millisecond)
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), hold)
-				ending, err := c.Changed(ctx, rollup.Event{ID: fmt.Sprint(n), UpdateTime: at}, route.Concern{Counter: likes})
+				ending, err := c.HandleEvent(ctx, rollup.Event{ID: fmt.Sprint(n), UpdateTime: at}, route.Concern{Counter: likes})
 				cancel()
 				if err == nil {
 					mu.Lock()

@@ -88,7 +88,7 @@ func (c *circle) wrote(now written) {
 				concerns = source.Concerned(untold{now, c.Get(now.path)})
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), hold)
-			_, err := c.coalescer.Changed(ctx, event, concerns...)
+			_, err := c.coalescer.HandleEvent(ctx, event, concerns...)
 			cancel()
 			if err == nil {
 				return
@@ -300,12 +300,12 @@ func TestCircleNotNoted(t *testing.T) {
 		c := rollup.NewCoalescer(store, w.options(0))
 		now := untold{held: map[string]any{"parent": "b"}}
 
-		_, err := c.Changed(w.t.Context(), rollup.Event{ID: "1"}, source.Concerned(now)...)
+		_, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: "1"}, source.Concerned(now)...)
 		if err == nil || !strings.Contains(err.Error(), "noting that an event came without its documents") {
 			t.Errorf("got %v", err)
 		}
 		store.works = true
-		_, err = c.Changed(w.t.Context(), rollup.Event{ID: "1"}, source.Concerned(now)...)
+		_, err = c.HandleEvent(w.t.Context(), rollup.Event{ID: "1"}, source.Concerned(now)...)
 		if err != nil {
 			t.Error(err)
 		}
@@ -357,13 +357,13 @@ func TestAnchorOfRoutesBeforeTheCircle(t *testing.T) {
 		w.store.Put("comments/b", edit.after)
 		edited := source.Concerned(edit)
 		go func() {
-			_, _ = old.Changed(former, rollup.Event{ID: "anchor", UpdateTime: w.store.Now()}, edited...)
+			_, _ = old.HandleEvent(former, rollup.Event{ID: "anchor", UpdateTime: w.store.Now()}, edited...)
 		}()
 		time.Sleep(time.Millisecond)
 		w.store.Put("comments/c", map[string]any{"parent": "a"})
 		created := written{"comments/c", nil, map[string]any{"parent": "a"}}
 		source, _ = before.Source("comments/c")
-		_, err := old.Changed(w.t.Context(), rollup.Event{ID: "absorbed"}, source.Concerned(created)...)
+		_, err := old.HandleEvent(w.t.Context(), rollup.Event{ID: "absorbed"}, source.Concerned(created)...)
 		if err != nil {
 			t.Error(err)
 		}
@@ -371,7 +371,7 @@ func TestAnchorOfRoutesBeforeTheCircle(t *testing.T) {
 		time.Sleep(time.Minute)
 
 		source, _ = after.Source("comments/b")
-		_, err = next.Changed(w.t.Context(), rollup.Event{ID: "anchor"}, source.Concerned(edit)...)
+		_, err = next.HandleEvent(w.t.Context(), rollup.Event{ID: "anchor"}, source.Concerned(edit)...)
 		if err != nil || w.store.Get("comments/a")["replies"] != int64(1) {
 			t.Errorf("the anchor of earlier routes: %v; %v", err, w.store.Get("comments/a"))
 		}

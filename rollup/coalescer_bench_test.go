@@ -45,7 +45,7 @@ func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []route.Counter
 		work.Go(func() {
 			// 7919 is prime, so that each goroutine comes by every counter, and not in their order.
 			for i, n := g, g*len(counters)/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%len(counters) {
-				if _, err := c.Changed(ctx, rollup.Event{ID: ids[i%len(ids)]}, route.Concern{Counter: counters[n]}); err != nil {
+				if _, err := c.HandleEvent(ctx, rollup.Event{ID: ids[i%len(ids)]}, route.Concern{Counter: counters[n]}); err != nil {
 					b.Error(err)
 					return
 				}
@@ -88,7 +88,7 @@ func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []route.Counter, id
 	var all sync.WaitGroup
 	for n, counter := range counters {
 		all.Go(func() {
-			_, _ = c.Changed(anchored{ctx, held}, rollup.Event{ID: eventID(id + n)}, route.Concern{Counter: counter})
+			_, _ = c.HandleEvent(anchored{ctx, held}, rollup.Event{ID: eventID(id + n)}, route.Concern{Counter: counter})
 		})
 	}
 	for range counters {

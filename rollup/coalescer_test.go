@@ -31,7 +31,7 @@ func TestBurstIsRolledUpAtMostThrice(t *testing.T) {
 		for i := range 1000 {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
+				if _, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -243,7 +243,7 @@ func TestIdleCounterIsForgotten(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		for i := range 100 {
 			counter := mustCounter(route.Default, fmt.Sprintf("counters/%d/shards", i))
-			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter}); err != nil {
+			if _, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -280,7 +280,7 @@ func TestManyInstances(t *testing.T) {
 		for i := range seconds * perSecond {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := coalescers[i*7%instances].Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
+				if _, err := coalescers[i*7%instances].HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -68,7 +68,7 @@ func TestBusyCounterDoesNotDrift(t *testing.T) {
 				<-busy.C
 				w.increment(1)
 				all.Go(func() {
-					if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", n)}, route.Concern{Counter: likes}); err != nil {
+					if _, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", n)}, route.Concern{Counter: likes}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -24,7 +24,7 @@ func TestEndings(t *testing.T) {
 		held.Go(func() { w.endsHeld(c, "anchor") })
 		held.Go(func() { w.endsHeld(c, "anchor") }) // its copy, which shares the outcome
 		time.Sleep(cadence / 2)
-		if got, err := c.Changed(w.t.Context(), rollup.Event{ID: "absorbed"}, route.Concern{Counter: likes}); got != (rollup.Ending{}) || err != nil {
+		if got, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: "absorbed"}, route.Concern{Counter: likes}); got != (rollup.Ending{}) || err != nil {
 			t.Errorf("the absorbed event ended %+v, %v", got, err)
 		}
 		w.rollUpElsewhere() // the anchor's look, when the cadence is over, finds that it need not sum yet
@@ -44,7 +44,7 @@ func TestEndings(t *testing.T) {
 // endsHeld delivers an event that must be held and covered by the roll-up that is there then.
 func (w *world) endsHeld(c *rollup.Coalescer, eventID string) rollup.Ending {
 	w.t.Helper()
-	got, err := c.Changed(w.t.Context(), rollup.Event{ID: eventID}, route.Concern{Counter: likes})
+	got, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: eventID}, route.Concern{Counter: likes})
 	_, asOf := w.rollUp()
 	if err != nil || !got.Held || !got.AsOf.Equal(asOf) {
 		w.t.Errorf("%s ended %+v, %v; want it held until a roll-up as of %v", eventID, got, err, asOf)
@@ -57,7 +57,7 @@ func TestEndingOfFailure(t *testing.T) {
 		w.beforeView = func(int32) error { return errors.New("unavailable") }
 		ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 		defer cancel()
-		if got, err := c.Changed(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes}); got != (rollup.Ending{Held: true}) || err == nil {
+		if got, err := c.HandleEvent(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes}); got != (rollup.Ending{Held: true}) || err == nil {
 			t.Errorf("got %+v, %v; want it held and failed", got, err)
 		}
 	})
@@ -76,7 +76,7 @@ func TestEndingOfTwoCounters(t *testing.T) {
 			c := rollup.NewCoalescer(store, w.options(0))
 			a, _ := likes.Template.Counter("rollups/a")
 			b, _ := likes.Template.Counter("rollups/b")
-			got, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: a}, route.Concern{Counter: b})
+			got, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: a}, route.Concern{Counter: b})
 			want := document.DecodeTally(w.store.Get(late)["tally"]).AsOf
 			if err != nil || !got.AsOf.Equal(want) || want.IsZero() {
 				t.Errorf("%s is late: ended %+v, %v; want it covered as of %v", late, got, err, want)
@@ -92,7 +92,7 @@ func TestEndingOfCopy(t *testing.T) {
 		first := w.deliver(c, "e")
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 		defer cancel()
-		got, err := c.Changed(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes})
+		got, err := c.HandleEvent(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes})
 		if got != (rollup.Ending{Held: true}) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %+v, %v; want it held and failed", got, err)
 		}
@@ -124,7 +124,7 @@ func TestWorkHasTheAnchorsValues(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.WithValue(w.t.Context(), key{}, "v"), time.Second)
 		defer cancel()
 		w.increment(1)
-		if _, err := c.Changed(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.HandleEvent(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want its time to be up", err)
 		}
 		if value := <-got; value != "v" {

@@ -64,7 +64,7 @@ func TestUnknownOutcome(t *testing.T) {
 				w.increment(1)
 				e = &delivery{done: make(chan struct{})}
 				go func() {
-					_, e.err = c.Changed(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: likes})
+					_, e.err = c.HandleEvent(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: likes})
 					close(e.done)
 				}()
 				w.acknowledged(e)
@@ -411,7 +411,7 @@ func TestHold(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := c.Changed(context.Background(), rollup.Event{ID: "e1"}, route.Concern{Counter: likes})
+				_, err := c.HandleEvent(context.Background(), rollup.Event{ID: "e1"}, route.Concern{Counter: likes})
 				if held := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || held != o.Hold {
 					t.Errorf("got %v after %v, want the deadline after %v", err, held, o.Hold)
 				}

@@ -33,7 +33,7 @@ func TestEventsOfScheduledRoute(t *testing.T) {
 				for i := range 200 { // for two D
 					committed := w.increment(1)
 					all.Go(func() {
-						e, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i), UpdateTime: committed}, route.Concern{Counter: scheduled})
+						e, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i), UpdateTime: committed}, route.Concern{Counter: scheduled})
 						if waited := time.Since(committed); err != nil || e.Held && e.AsOf.Before(committed) || waited > 27*cadence/10 {
 							t.Errorf("event %d ended %+v, %v after %v", i, e, err, waited)
 						}
@@ -100,7 +100,7 @@ func (w *world) switchRoutes(toEvery bool, order [3]string) {
 			if changed("functions", time.Duration(n)*3*time.Second) == toEvery { // one instance after the other
 				counter = scheduled
 			}
-			if e, err := instances[n].Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i), UpdateTime: committed}, route.Concern{Counter: counter}); err != nil || e.Held && e.AsOf.Before(committed) {
+			if e, err := instances[n].HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i), UpdateTime: committed}, route.Concern{Counter: counter}); err != nil || e.Held && e.AsOf.Before(committed) {
 				w.t.Errorf("event %d ended %+v, %v", i, e, err)
 			}
 		})

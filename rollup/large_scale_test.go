@@ -288,7 +288,7 @@ func (q *cloudQueue) Create(_ context.Context, a rollup.Alarm) error {
 		}
 		to := q.instances[rand.IntN(len(q.instances))]
 		counter := q.byRollUp[a.RollUp]
-		if _, err := to.coalescer.Rings(context.Background(), a, route.Routes(counter.Template.Routes)); err != nil {
+		if _, err := to.coalescer.HandleAlarm(context.Background(), a, route.Routes(counter.Template.Routes)); err != nil {
 			q.t.Error(err)
 		}
 	}()

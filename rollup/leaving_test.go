@@ -172,7 +172,7 @@ func (w *rooms) send(room string, e rollup.Event) {
 	counter, _ := w.template.Counter(room)
 	for {
 		i := w.instance()
-		_, err := i.coalescer.Changed(i.ctx, e, route.Concern{Counter: counter})
+		_, err := i.coalescer.HandleEvent(i.ctx, e, route.Concern{Counter: counter})
 		if err == nil && i.ctx.Err() == nil {
 			return
 		}
@@ -208,7 +208,7 @@ func (w *rooms) ring(a rollup.Alarm) {
 	time.Sleep(a.At.Sub(w.store.Now()) + w.between(-500*time.Millisecond, time.Second))
 	for began := time.Now(); ; {
 		i := w.instance()
-		_, err := i.coalescer.Rings(i.ctx, a, route.Routes(w.template.Routes))
+		_, err := i.coalescer.HandleAlarm(i.ctx, a, route.Routes(w.template.Routes))
 		if err == nil && i.ctx.Err() == nil {
 			return
 		}

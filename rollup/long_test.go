@@ -17,7 +17,7 @@ import (
 func (w *world) rings(c *rollup.Coalescer, alarm rollup.Alarm) rollup.Ending {
 	w.t.Helper()
 	w.until(alarm.At)
-	ending, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes)
+	ending, err := c.HandleAlarm(w.t.Context(), alarm, likes.Template.Routes)
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -306,7 +306,7 @@ func TestLongSumOfADocumentThatTheAppEdits(t *testing.T) {
 				w.store.Increment(counter.RollUp, "views", 1)
 			}
 		}()
-		ending, err := c.Rings(w.t.Context(), alarm, counter.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, counter.Template.Routes)
 		if err != nil || ending.AsOf.Before(alarm.At) {
 			t.Errorf("%+v, %v", ending, err)
 		}

@@ -55,7 +55,7 @@ func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 		change := func(counter route.Counter) {
 			t.Helper()
 			events++
-			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", events)}, route.Concern{Counter: counter}); err != nil {
+			if _, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", events)}, route.Concern{Counter: counter}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -57,7 +57,7 @@ func TestDocumentIsCreatedLater(t *testing.T) {
 				time.Sleep(after[0] - time.Second)
 				rings := make(chan error, 1)
 				go func() {
-					_, err := c.Rings(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: at, Missing: n + 1}, byShop)
+					_, err := c.HandleAlarm(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: at, Missing: n + 1}, byShop)
 					rings <- err
 				}()
 				time.Sleep(time.Second / 2)
@@ -190,7 +190,7 @@ func TestManyAlarmsAwaitADocument(t *testing.T) {
 		for n := range 50 {
 			at := w.store.Now().Truncate(time.Microsecond).Add(-time.Duration(n) * time.Second)
 			ringing.Go(func() {
-				ending, err := c.Rings(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: at}, byShop)
+				ending, err := c.HandleAlarm(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: at}, byShop)
 				if err != nil || ending.Deferred {
 					t.Errorf("alarm %d: %+v, %v", n, ending, err)
 				}

@@ -26,7 +26,7 @@ var mutations = []mutation{
 	}
 	if err != nil {`, "TestSimulation"},
 	{"covered-from", "the covered-from time is moved by later looks", "internal/events/observe.go",
-		`		if g.from.IsZero() {
+		`		if g.coveredFrom.IsZero() {
 `,
 		`		{
 `, "TestCoveredFromDoesNotMove"},
@@ -163,7 +163,7 @@ var mutations = []mutation{
 		`			return nil, true
 `, "../internal/cloud/trigger/TestValue"},
 	{"unchanged-young", "a deletion is as old as the document", "internal/events/event.go",
-		`	return e.told()
+		`	return e.latestTime()
 }`,
 		`	return e.UpdateTime
 }`, "TestUnchangedByADeletion"},
@@ -243,7 +243,7 @@ var mutations = []mutation{
 		`since.IsZero() || since.After(l.ReadTime)`,
 		`since.IsZero()`, "TestOwnerlessInTheFuture"},
 	{"within", "a day that holds orders is not removed", "internal/schedule/decide.go",
-		`(l.Agrees() && removable(l) || forsaken(l)) && !c.dryRun`,
+		`(l.Agrees() && removable(l) || ownerIsGone(l)) && !c.dryRun`,
 		`l.Agrees() && removable(l) && !c.dryRun`, "TestOwnerIsGone"},
 	{"within", "a quiet day does not say that its shop is missing", "internal/schedule/decide.go",
 		`	case l.Agrees() && unmarked(l) && !c.dryRun:
@@ -265,7 +265,7 @@ var mutations = []mutation{
 		`		if r.Template.owner > 0 && !other.Template.Existing && Overlap(r.owner(), other.template) {`,
 		`		if false {`, "route/TestRefusedRoutes"},
 	{"labels", "no roll-up has labels", "internal/roll/publish.go",
-		`		Labels: l.labels(),
+		`		Labels: l.writtenLabels(),
 `, ``, "TestLabels"},
 	{"labels", "Firestore writes no labels", "../internal/cloud/firestorestore/store.go",
 		`	for name, id := range r.Labels {
@@ -276,11 +276,11 @@ var mutations = []mutation{
 		`	return append(append(t.Totals(), document.TallyField), t.Labels()...)`,
 		`	return append(t.Totals(), document.TallyField)`, "../internal/test/storetest/TestFirestore/labels"},
 	{"labels", "a label that is wrong or missing stays", "internal/schedule/decide.go",
-		`	case l.Mislabeled() && (l.Agrees() || forsaken(l)): // also before it is removed, or the label would stay
+		`	case l.Mislabeled() && (l.Agrees() || ownerIsGone(l)): // also before it is removed, or the label would stay
 		return repair
 `, ``, "TestLabels"},
 	{"labels", "a day with a wrong label is removed, and the label stays", "internal/schedule/decide.go",
-		`	case l.Mislabeled() && (l.Agrees() || forsaken(l)): // also`,
+		`	case l.Mislabeled() && (l.Agrees() || ownerIsGone(l)): // also`,
 		`	case l.Mislabeled() && l.Agrees() && !removable(l): // also`, "TestSimulation"},
 	{"labels", "a missing label is as good as one", "internal/roll/label.go",
 		`		if r.Labels[name] != id {`,
@@ -333,10 +333,10 @@ var mutations = []mutation{
 		`	var names []string
 `, "route/TestRefusedRoutes"},
 	{"cycle", "each cycle compares old days", "internal/schedule/cycle.go",
-		`	if !t.Timed() || !c.sparesOld(l) {`,
-		`	if true || !t.Timed() || !c.sparesOld(l) {`, "TestOldDays"},
+		`	if !t.Timed() || !c.skipsOld(l) {`,
+		`	if true || !t.Timed() || !c.skipsOld(l) {`, "TestOldDays"},
 	{"cycle", "a note about all leaves old days alone", "internal/schedule/cycle.go",
-		`return !c.o.FromFirst && !c.o.DryRun && !c.hurries(l)`,
+		`return !c.o.FromFirst && !c.o.DryRun && !c.isHurried(l)`,
 		`return !c.o.FromFirst && !c.o.DryRun`, "TestOldDays"},
 	{"cycle", "old days are never compared", "internal/schedule/cycle.go",
 		`		if int64(h.Sum32()%oldLaps) == l.Number%oldLaps {`,
@@ -363,7 +363,7 @@ var mutations = []mutation{
 		`	end := collection + "\x00/" + firstID`,
 		`	end := "shops\x00/" + firstID`, "../internal/test/storetest/TestFirestore/recent_roll-ups"},
 	{"cycle", "each walk of the orders begins with the first day", "internal/schedule/cycle.go",
-		`	if r.Time() == "" || !c.sparesOld(l) || l.Number%oldLaps == 0 {`,
+		`	if r.Time() == "" || !c.skipsOld(l) || l.Number%oldLaps == 0 {`,
 		`	if true || r.Time() == "" || l.Number%oldLaps == 0 {`, "TestOldDays"},
 	{"cycle", "a walk since a day leaves out a day that is not over", "../internal/cloud/firestorestore/bytime.go",
 		`		l.start, _, _ = r.Period(since)`,
@@ -409,8 +409,8 @@ var mutations = []mutation{
 	if locks {
 		return r.store.WriteLocked(`, "TestSimulation"},
 	{"covered-from", "an event is acknowledged because the roll-up is newer than its commit", "internal/events/observe.go",
-		`g.from = l.ReadTime`,
-		`g.from = l.AsOf`, "TestDeferred"},
+		`g.coveredFrom = l.ReadTime`,
+		`g.coveredFrom = l.AsOf`, "TestDeferred"},
 	{"first-read", "the roll-up is not read in the transaction of the sum", "../internal/cloud/firestorestore/sum.go",
 		`begins := len(v.transaction) == 0`,
 		`begins := true`, "TestCalls"},
@@ -700,8 +700,8 @@ var mutations = []mutation{
 		` || f.Within(document.TallyField)`,
 		``, "route/TestRefusedRoutes"},
 	{"circle-silent", "an old event of a circle has its roll-up written", "internal/events/event.go",
-		`(concern.Circular || c.fresh(commit))`,
-		`c.fresh(commit)`, "TestCirclesFallSilent"},
+		`(concern.Circular || c.isFresh(commit))`,
+		`c.isFresh(commit)`, "TestCirclesFallSilent"},
 	{"circle-silent", "events do not say that they are of a circle", "route/concern.go",
 		`circular := r.Circular()`,
 		`circular := false`, "route/TestCircularRoutes"},
@@ -863,7 +863,7 @@ var mutations = []mutation{
 		`if v.Missing() {`,
 		`if false {`, "TestKeepOfExisting"},
 	{"missing-covers", "a tick looks at a missing document as often as at one that exists", "internal/schedule/keep.go",
-		`	e.pause(&v)
+		`	e.delayMissing(&v)
 `,
 		``, "TestKeepOfMissingDocument"},
 	{"first-read", "only the first route is summed", "../internal/test/memstore/memstore.go",
@@ -897,7 +897,7 @@ var mutations = []mutation{
 		`c.newest, c.sent = l.ReadTime, l.Began`,
 		`c.newest, c.sent = l.ReadTime, l.Received`, "TestUnchangedDuringLooks"},
 	{"unchanged-young", "an event that changes nothing absorbs", "internal/events/event.go",
-		`weak:   concern.Unchanged,`,
+		`weak:         concern.Unchanged,`,
 		``, "TestUnchangedIsNoAnchor"},
 	{"unchanged-young", "an event that changes nothing absorbs an older one", "internal/events/event.go",
 		` && !commit.Before(g.commit)`,
@@ -980,8 +980,8 @@ var mutations = []mutation{
 		`places = append(places, w.place)`,
 		`places = append(places, Place{Began: w.place.Began})`, "TestKeepGoesOnWhereItStopped"},
 	{"tick-place", "a tick goes on behind what it has found", "internal/schedule/find.go",
-		`for len(w.passes) > 0 && w.passes[0].waits == nil {`,
-		`for len(w.passes) > 0 {`, "TestKeepGoesOnWhereItStopped"},
+		`for len(w.steps) > 0 && w.steps[0].waits == nil {`,
+		`for len(w.steps) > 0 {`, "TestKeepGoesOnWhereItStopped"},
 	{"tick-place", "a tick visits the oldest of a page first", "internal/schedule/find.go",
 		`due: k.began}`,
 		`due: tally.AsOf}`, "TestKeepGoesOnWhereItStopped"},
@@ -992,7 +992,7 @@ var mutations = []mutation{
 		`deadline.Sub(now)/2)`,
 		`deadline.Sub(now))`, "../internal/cloud/firestorestore/TestPageEnd"},
 	{"tick-place", "a tick does not come round to what lies before its place", "internal/schedule/find.go",
-		`if w.round || w.begun == "" {`,
+		`if w.wrapped || w.startedFrom == "" {`,
 		`if true {`, "TestKeepGoesOnWhereItStopped"},
 	{"shares", "new counters take turns as those that changed", "internal/schedule/fair.go",
 		`[...]class{classChanged, classWithout, classChanged, classUnchanged, classChanged}`,
@@ -1074,16 +1074,16 @@ var mutations = []mutation{
 		`every + min(every/10, longestVisited)`,
 		`every`, "TestWalkComesBackOnceItsCountersAreDue"},
 	{"found-in-turn", "a walk that has come to its end begins again at once", "internal/schedule/find.go",
-		`w.round, w.from, w.due = true, "", k.again(w)`,
-		`w.round, w.from = true, ""`, "TestRoundBeginsWhenItIsDue"},
+		`w.wrapped, w.from, w.due = true, "", k.restartTime(w)`,
+		`w.wrapped, w.from = true, ""`, "TestRoundBeginsWhenItIsDue"},
 	{"found-in-turn", "a walk goes on beyond where it began", "internal/schedule/find.go",
-		`w.round && path == w.first`,
-		`w.round && path == "none"`, "TestKeepComesRound"},
+		`w.wrapped && path == w.first`,
+		`w.wrapped && path == "none"`, "TestKeepComesRound"},
 	{"found-in-turn", "a tick visits what it remembers before that is due", "internal/schedule/memory.go",
 		`if !k.o.Until.IsZero() && w.due.After(k.o.Until) {`,
 		`if false {`, "TestFindsAtThePaceOfD"},
 	{"found-in-turn", "a walk that began in the future waits for that", "internal/schedule/find.go",
-		` && !place.Began.After(k.read)`,
+		` && !place.Began.After(k.loadReadTime)`,
 		``, "TestWalkBeganInTheFuture"},
 	{"found-in-turn", "each call begins with the first template", "internal/schedule/memory.go",
 		`f.turn = int(k.Options.Random() * float64(len(f.walks)))`,
@@ -1117,9 +1117,9 @@ var mutations = []mutation{
 		`max(longestMissing, every))`,
 		`longestMissing)`, "TestKeepOfMissingSeldom"},
 	{"greatest-age", "a quiet counter is as old as its as_of", "internal/schedule/kept.go",
-		`		e.young = v.ReadTime
+		`		e.rightAt = v.ReadTime
 `,
-		`		e.young = v.AsOf
+		`		e.rightAt = v.AsOf
 `, "TestAgeOfAQuietCounter"},
 	{"tick-place", "a page that fails ends its walk", "internal/schedule/find.go",
 		`		k.restart(w) // the next call tries again
@@ -1137,18 +1137,18 @@ var mutations = []mutation{
 		`!e.visited`, "TestAgeOfARememberedCounterAtZero"},
 	{"greatest-age", "zeros without sources are old", "internal/schedule/find.go",
 		`	if tally.NumShards > 0 {
-		e.young`,
+		e.rightAt`,
 		`	if true {
-		e.young`, "TestGreatestAgeOfWhatIsLeft"},
+		e.rightAt`, "TestGreatestAgeOfWhatIsLeft"},
 	{"greatest-age", "the greatest age is not measured by every", "internal/schedule/kept.go",
 		`late := age.Seconds() / e.Template.Every.Seconds()`,
 		`late := age.Seconds()`, "TestGreatestAge"},
 	{"greatest-age", "what is left has no age", "internal/schedule/kept.go",
-		`			k.age(e, e.young, k.newest.Add(now.Sub(k.heard)))
+		`			k.noteAge(e, e.rightAt, k.newest.Add(now.Sub(k.newestReceived)))
 `,
 		``, "TestGreatestAgeOfWhatIsLeft"},
 	{"greatest-age", "the log says nothing of what is late", "internal/schedule/kept.go",
-		`if k.late > lateAfter || len(k.report.Unfound) > 0 {`,
+		`if k.greatestLateness > lateAfter || len(k.report.Unfound) > 0 {`,
 		`if false {`, "TestGreatestAge"},
 	{"tick-place", "a tick's cursor is saved without news", "internal/schedule/memory.go",
 		`if k.unsaved || !news || ctx.Err() != nil {`,
@@ -1158,10 +1158,10 @@ var mutations = []mutation{
 	case err != nil:`,
 		`	case err != nil:`, "TestKeepsCursor"},
 	{"tick-place", "a tick without a cursor keeps nothing", "internal/schedule/keep.go",
-		`	k.goRound(ctx)
+		`	k.visitAll(ctx)
 	done()`,
 		`	if len(k.problems) == 0 {
-		k.goRound(ctx)
+		k.visitAll(ctx)
 	}
 	done()`, "TestKeepsCursor"},
 	{"bounded", "a tick's cursor grows without bound", "internal/schedule/memory.go",
@@ -1171,7 +1171,7 @@ var mutations = []mutation{
 		`if len(l.lines) == maxLogged {`,
 		`if false {`, "TestJunkSilencesNoOne"},
 	{"lapsed", "the log of a tick's unkept counter says nothing", "internal/schedule/keep.go",
-		`		k.TellUnkept(ctx, e.Counter, "", v.err)
+		`		k.LogUnkept(ctx, e.Counter, "", v.err)
 `,
 		``, "TestKeepOfUnkept"},
 
@@ -1211,10 +1211,10 @@ var mutations = []mutation{
 `,
 		``, "internal/schedule/TestCursorGoesOn"},
 	{"audit-bounds", "an audit whose reads are used up by finding counters compares none", "internal/schedule/audit.go",
-		`		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
+		`		if i > 0 && (a.timeIsUp(ctx) || a.readsUsedUp()) { // one at least: finding them may have used up the reads
 			return i
 `,
-		`		if a.ended(ctx) || a.spent() {
+		`		if a.timeIsUp(ctx) || a.readsUsedUp() {
 			return max(i, 1)
 `, "TestAuditWithFewReads"},
 	{"former", "former totals outlive their roll-up", "../internal/test/memstore/memstore.go",
@@ -1275,25 +1275,25 @@ var mutations = []mutation{
 		`if ahead > 0 && wait+c.turnTakes(s) > 0 {`,
 		`if ahead < -1 {`, "TestRevisionsTakeTurns"},
 	{"turns", "a new revision waits like others", "internal/events/turn.go",
-		`if isNew && (s.draw < 0.25 || s.waited(l) > s.step) {`,
+		`if isNew && (s.draw < 0.25 || s.waitTime(l) > s.step) {`,
 		`if false {`, "TestTurns"},
 	{"turns", "a new revision never goes as a whole", "internal/events/turn.go",
-		` || s.waited(l) > s.step) {`,
+		` || s.waitTime(l) > s.step) {`,
 		`) {`, "TestTurns"},
 	{"turns", "a new revision goes as a whole at once", "internal/events/turn.go",
-		`if isNew && (s.draw < 0.25 || s.waited(l) > s.step) {`,
+		`if isNew && (s.draw < 0.25 || s.waitTime(l) > s.step) {`,
 		`if isNew {`, "TestTurns"},
 	{"turns", "those whose turn it is do not leave a new revision time", "internal/events/turn.go",
 		`wait := free + s.step/20`,
 		`wait := free`, "TestTurns"},
 	{"turns", "a revision that is gone keeps its turn", "internal/roll/turns.go",
-		`return age < 0 || age > TurnsKept*r.Cadence(l)`,
+		`return age < 0 || age > TurnCadences*r.Cadence(l)`,
 		`return age < 0`, "TestTurns"},
 	{"turns", "a turn from the future counts", "internal/roll/turns.go",
-		`return age < 0 || age > TurnsKept*r.Cadence(l)`,
-		`return age > TurnsKept*r.Cadence(l)`, "TestTurns"},
+		`return age < 0 || age > TurnCadences*r.Cadence(l)`,
+		`return age > TurnCadences*r.Cadence(l)`, "TestTurns"},
 	{"turns", "a revision's last writer is forgotten after a cadence", "internal/events/observe.go",
-		`l.Received.Add(roll.TurnsKept * own)`,
+		`l.Received.Add(roll.TurnCadences * own)`,
 		`l.Received.Add(own)`, "TestWriterOfARevisionGoesFirst"},
 	{"turns", "turns are not written", "internal/roll/publish.go",
 		`Turns:      r.NextTurns(l),`,
@@ -1314,17 +1314,17 @@ var mutations = []mutation{
 		`range old.Totals {`, "TestFormerTotalStays"},
 
 	{"claim", "slow sums are not claimed", "internal/events/prober.go",
-		`if p.sums && (l.Long || c.slow(&l)) {`,
+		`if p.sums && (l.Long || c.worthClaim(&l)) {`,
 		`if p.sums && l.Long {`, "TestSlowSums"},
 	{"claim", "every sum is claimed", "internal/events/claim.go",
-		`return reads >= claimReads && (billed || c.took(l) >= c.roller.Step(l.Counter.Template)/10)`,
+		`return reads >= claimReads && (billed || c.lastSumTook(l) >= c.roller.Step(l.Counter.Template)/10)`,
 		`return true || billed`, "TestClaims"},
 	{"claim", "cheap sums are claimed", "internal/events/claim.go",
 		`return reads >= claimReads && `,
 		`return `, "TestClaims"},
 	{"claim", "quick sums that bill much are not claimed", "internal/events/claim.go",
-		`(billed || c.took(l)`,
-		`(false && billed || c.took(l)`, "TestLargeCounters"},
+		`(billed || c.lastSumTook(l)`,
+		`(false && billed || c.lastSumTook(l)`, "TestLargeCounters"},
 	{"claim", "a claim is not written", "internal/events/claim.go",
 		`err = c.store.Claim(ctx, l.Counter, seen)`,
 		`err = nil`, "TestSlowSums"},
@@ -1340,7 +1340,7 @@ var mutations = []mutation{
 
 	age`, "TestClaims"},
 	{"claim", "a claim holds forever", "internal/events/claim.go",
-		`return min(c.took(l)*3/2, c.options.Timeout)`,
+		`return min(c.lastSumTook(l)*3/2, c.options.Timeout)`,
 		`return time.Hour`, "TestClaims"},
 	{"claim", "a claim holds although its roll-up is written", "internal/events/claim.go",
 		`seen.Over.Equal(l.AsOf) && `,
@@ -1406,17 +1406,17 @@ var mutations = []mutation{
 		`s.unkept, s.handedOn, s.long.rest = pause{}, pause{}, pause{}`, "TestFailuresStartOver"},
 
 	{"belt", "a snapshot from before the change covers", "internal/events/observe.go",
-		`if g.latest.After(l.ReadTime) {`,
-		`if false && g.latest.After(l.ReadTime) {`, "TestSnapshotFromBeforeTheChange"},
+		`if g.latestUpdate.After(l.ReadTime) {`,
+		`if false && g.latestUpdate.After(l.ReadTime) {`, "TestSnapshotFromBeforeTheChange"},
 	{"belt", "a snapshot from before the change covers, under noise", "internal/events/observe.go",
-		`if g.latest.After(l.ReadTime) {`,
-		`if false && g.latest.After(l.ReadTime) {`, "TestSnapshotsOfTheGroup"},
+		`if g.latestUpdate.After(l.ReadTime) {`,
+		`if false && g.latestUpdate.After(l.ReadTime) {`, "TestSnapshotsOfTheGroup"},
 	{"belt", "the belt looks at the anchor's time only", "internal/events/event.go",
-		`if e.UpdateTime.After(g.latest) {`,
+		`if e.UpdateTime.After(g.latestUpdate) {`,
 		`if false {`, "TestSnapshotFromBeforeTheChange"},
 	{"belt", "the belt looks at the last event's time only", "internal/events/event.go",
-		`if e.UpdateTime.After(g.latest) {`,
-		`if e.UpdateTime != g.latest {`, "TestSnapshotFromBeforeTheChange"},
+		`if e.UpdateTime.After(g.latestUpdate) {`,
+		`if e.UpdateTime != g.latestUpdate {`, "TestSnapshotFromBeforeTheChange"},
 	{"belt", "a snapshot from before the change is no error", "internal/events/failed.go",
 		`level = slog.LevelError`,
 		`level = slog.LevelWarn`, "TestSnapshotFromBeforeTheChange"},
@@ -1434,7 +1434,7 @@ var mutations = []mutation{
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
 	{"covered-from", "another instance's roll-up releases nothing", "internal/events/observe.go",
-		`	s.release(l.Covers(), alarmsCoveredUntil(l))
+		`	s.release(l.CoveredUntil(), alarmsCoveredUntil(l))
 `,
 		``, "TestEndings"},
 	{"covered-from", "one's own roll-up releases nothing", "internal/events/observe.go",
@@ -1446,13 +1446,13 @@ var mutations = []mutation{
 		`case false:`, "TestInvalidAsOfIsOverwritten"},
 	{"covered-from", "the look begins before its generation closes", "internal/events/observe.go",
 		`for _, g := range s.closed {
-		if g.latest`,
+		if g.latestUpdate`,
 		`if s.open != nil {
 		s.closed = append(s.closed, s.open)
 		s.open = nil
 	}
 	for _, g := range s.closed {
-		if g.latest`, "TestSimulation"},
+		if g.latestUpdate`, "TestSimulation"},
 	{"covered-from", "events are absorbed into a closed generation", "internal/events/event.go",
 		`if g := s.open; g != nil {`,
 		`if s.open == nil && len(s.closed) > 0 {
@@ -1460,17 +1460,17 @@ var mutations = []mutation{
 	}
 	if g := s.open; g != nil {`, "TestEventDuringLookWaitsForTheNext"},
 	{"covered-from", "a roll-up older than the covered-from time releases", "internal/events/generation.go",
-		`|| g.from.After(by) {`,
-		`|| g.from.After(by.Add(time.Second)) {`, "TestSimulation"},
+		`|| g.coveredFrom.After(by) {`,
+		`|| g.coveredFrom.After(by.Add(time.Second)) {`, "TestSimulation"},
 	{"anchor-held", "an anchor that fails leaves its generation open", "internal/events/event.go",
 		`			h.state.fail(h.generation, h.state.uncovered(ctx))
 `,
 		`			failed = h.state.uncovered(ctx)
 `, "TestDeadlineOfOpenGeneration"},
 	{"anchor-held", "a failed look releases", "internal/events/prober.go",
-		`			next = c.failed(oldest.values, s, oldest.anchor, err)
+		`			next = c.handleFailure(oldest.values, s, oldest.anchor, err)
 `,
-		`			next = c.failed(oldest.values, s, oldest.anchor, err)
+		`			next = c.handleFailure(oldest.values, s, oldest.anchor, err)
 			c.mu.Lock()
 			s.release(time.Now().AddDate(1, 0, 0), time.Time{})
 			c.mu.Unlock()
@@ -1492,11 +1492,11 @@ var mutations = []mutation{
 		`plan{sums: true, wait: wait}`, "TestSimulation"},
 	{"pace", "no leading edge", "internal/events/prober.go",
 		`	for {
-		oldest := c.close(s)
+		oldest := c.closeOpen(s)
 `,
 		`	time.Sleep(c.options.Cadence)
 	for {
-		oldest := c.close(s)
+		oldest := c.closeOpen(s)
 `, "TestLoneEventIsRolledUpAtOnce"},
 	{"credit", "exact wake-ups", "internal/events/turn.go",
 		`return step/10 + time.Duration(s.draw*`,
@@ -1518,10 +1518,10 @@ var mutations = []mutation{
 		``, "TestSimulation"},
 	{"covered-from", "an event is said to be covered as of its look, not as of the roll-up", "internal/events/generation.go",
 		`g.asOf = asOf`,
-		`g.asOf = g.from`, "TestEndings"},
+		`g.asOf = g.coveredFrom`, "TestEndings"},
 	{"hold-limit", "a look ends with the request of its anchor", "internal/events/event.go",
-		`values: context.WithoutCancel(ctx)`,
-		`values: ctx`, "TestWorkHasTheAnchorsValues"},
+		`values:       context.WithoutCancel(ctx)`,
+		`values:       ctx`, "TestWorkHasTheAnchorsValues"},
 	{"precondition", "Firestore's precondition is dropped", "../internal/cloud/firestorestore/store.go",
 		`, firestore.LastUpdateTime(updateTime))`,
 		`)`, "../internal/test/storetest/TestFirestore/Write_is_refused"},
@@ -1574,10 +1574,10 @@ var mutations = []mutation{
 		`	if errors.Is(err, roll.ErrUnkept) {`,
 		`	if !errors.Is(err, roll.ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
 	{"unkept-paced", "an unkept counter is looked at for each event", "internal/events/event.go",
-		`	if !s.unkept.over(told) {`,
+		`	if !s.unkept.over(latest) {`,
 		`	if false {`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "a suspended machine goes on pausing", "internal/events/pause.go",
-		` || !told.Before(p.serverUntil)`,
+		` || !server.Before(p.serverUntil)`,
 		``, "TestUnkeptWhileSuspended"},
 	{"unkept", "what is open when a counter turns out unkept waits for its pause", "internal/events/generation.go",
 		`		s.closed = append(s.closed, s.open)
@@ -1630,7 +1630,7 @@ var mutations = []mutation{
 		`if r.By != nil && needsIndex(err) {`,
 		`if false {`, "TestExemptGroup"},
 	{"alarm-covers", "an alarm that rings too early ends in a pause", "internal/events/ring.go",
-		`!s.unkept.over(a.At) && !c.now().Before(a.At)`,
+		`!s.unkept.over(a.At) && !c.serverNow().Before(a.At)`,
 		`!s.unkept.over(a.At)`, "TestAlarmOfAPausingCounter"},
 	{"unkept", "a document that is full fails a locked write's events", "../internal/cloud/firestorestore/locked.go",
 		`return unkept(outcome(err, "writing", c.RollUp))`,
@@ -1645,7 +1645,7 @@ var mutations = []mutation{
 		`min(2*a.sum.Float64()-added.sum, math.MaxFloat64)`,
 		`2*a.sum.Float64() - added.sum`, "../internal/test/storetest/TestFirestore/Magnitude_beyond_the_largest_double"},
 	{"tolerance", "numbers that cancel out are held to the tolerance of their sum", "internal/schedule/compare.go",
-		`	err = a.Weigh(looking, &l)
+		`	err = a.LoadMagnitudes(looking, &l)
 `,
 		``, "TestDoublesThatCancelOut"},
 	{"tolerance", "what is negative has no magnitude", "../internal/cloud/firestorestore/sum.go",
@@ -1689,17 +1689,17 @@ var mutations = []mutation{
 		`&a.cursor.RollUps, 0, rollUpsShare)`,
 		`&a.cursor.RollUps, 0, 1)`, "TestAuditSharesItsReads"},
 	{"audit-bounds", "the walks of the roll-ups use up the audit's time", "internal/schedule/audit.go",
-		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
-		`return !time.Now().Before(a.enough)`, "TestAuditSharesItsTime"},
+		`return time.Since(a.began) >= time.Duration(a.share*float64(a.lastStart.Sub(a.began)))`,
+		`return !time.Now().Before(a.lastStart)`, "TestAuditSharesItsTime"},
 	{"audit-bounds", "with few reads the shards are never walked", "internal/schedule/audit.go",
-		`(pages == 0 || !a.spent())`,
-		`!a.spent()`, "TestAuditWithFewReads"},
+		`(pages == 0 || !a.readsUsedUp())`,
+		`!a.readsUsedUp()`, "TestAuditWithFewReads"},
 	{"audit-bounds", "the walks of the roll-ups wait for those of the shards", "internal/schedule/audit.go",
-		`	a.begin(&a.cursor.RollUps, rollUps)
-	a.begin(&a.cursor.Shards, shards)
+		`	a.beginLap(&a.cursor.RollUps, rollUps)
+	a.beginLap(&a.cursor.Shards, shards)
 `,
-		`	a.begin(&a.cursor.RollUps, a.cursor.Places)
-	a.begin(&a.cursor.Shards, a.cursor.Places)
+		`	a.beginLap(&a.cursor.RollUps, a.cursor.Places)
+	a.beginLap(&a.cursor.Shards, a.cursor.Places)
 `, "TestAuditSharesItsReads"},
 	{"server-times", "the read time of a page of roll-ups is not truncated", "../internal/cloud/firestorestore/audit.go",
 		`page.ReadTime = doc.ReadTime.Truncate(time.Microsecond)`,
@@ -1729,7 +1729,7 @@ var mutations = []mutation{
 		`if l.Totals.Malformed > 1 {
 		f.report`, "TestAuditCountsMalformedShards"},
 	{"bounded", "an audit remembers any number of differences", "internal/schedule/audit.go",
-		`if a.waits() > maxWaiting {`,
+		`if a.numWaiting() > maxWaiting {`,
 		`if false {`, "TestAuditRemembersSomeDifferences"},
 	{"cursor", "a cut audit passes what it had begun", "internal/schedule/audit.go",
 		`		return false // what was begun may not be done
@@ -1828,9 +1828,9 @@ var mutations = []mutation{
 		} else {
 			templates =`, "TestUntoldOfSeveralRoutes"},
 	{"untold", "one route alone is noted", "internal/note/note.go",
-		`		err := n.note(ctx, untoldOf(t))
+		`		err := n.write(ctx, untoldID(t))
 `,
-		`		return n.note(ctx, untoldOf(t))
+		`		return n.write(ctx, untoldID(t))
 		var err error
 `, "TestUntoldOfSeveralRoutes"},
 	{"removal", "a roll-up is removed whatever was written meanwhile", "internal/schedule/compare.go",
@@ -1861,11 +1861,11 @@ var mutations = []mutation{
 		`cadence + 2*holdLimit + redelivery`,
 		`cadence + 2*holdLimit + redelivery - 5*time.Second`, "TestGrace"},
 	{"other-routes", "a roll-up of other routes ends a comparison", "internal/schedule/decide.go",
-		`return c.from.IsZero() || l.Covers().Before(c.from)`,
+		`return c.from.IsZero() || l.CoveredUntil().Before(c.from)`,
 		`return c.from.IsZero() || l.AsOf.Before(c.from)`, "internal/schedule/TestNeedsSum"},
 	{"grace", "a difference that a roll-up has covered is drift", "internal/schedule/decide.go",
-		`return c.from.IsZero() || l.Covers().Before(c.from)`,
-		`return c.from.IsZero() || l.Covers().Before(l.ReadTime)`, "TestBusyCounterDoesNotDrift"},
+		`return c.from.IsZero() || l.CoveredUntil().Before(c.from)`,
+		`return c.from.IsZero() || l.CoveredUntil().Before(l.ReadTime)`, "TestBusyCounterDoesNotDrift"},
 	{"grace", "a difference is drift although another wrote the roll-up", "internal/schedule/decide.go",
 		`lasted := c.graceOver && l.AsOf.Equal(c.asOf)`,
 		`lasted := c.graceOver`, "TestNoDriftAfterAnothersRollUp"},
@@ -1932,8 +1932,8 @@ var mutations = []mutation{
 		`	if !a.changed || a.o.DryRun`,
 		`	if a.o.DryRun`, "TestCallBetweenCycles"},
 	{"cycle", "a call that has nothing to do ends a cycle", "internal/schedule/audit.go",
-		` || complete(rollUps) && !a.rested[0]
-	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.rested[1]`,
+		` || complete(rollUps) && !a.wasComplete[0]
+	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.wasComplete[1]`,
 		` || complete(rollUps)
 	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards)`, "TestCallBetweenCycles"},
 	{"cycle", "a dry run waits for its cycle", "internal/schedule/cycle.go",
@@ -1999,10 +1999,10 @@ var mutations = []mutation{
 		`max(leastNoted, c.takes/2)`,
 		`leastNoted`, "internal/schedule/TestNoteWaits"},
 	{"note-all", "a note's cycle waits for the one under way", "internal/schedule/cycle.go",
-		`cuts := due && hurried && !c.hurries(l)`,
+		`cuts := due && hurried && !c.isHurried(l)`,
 		`cuts := false`, "TestNoteAboutAll"},
 	{"note-all", "notes all the time keep a long walk from its end", "internal/schedule/cycle.go",
-		`cuts := due && hurried && !c.hurries(l)`,
+		`cuts := due && hurried && !c.isHurried(l)`,
 		`cuts := due && hurried`, "TestNotesDuringALongCycle"},
 	{"note-all", "a note is deleted when its cycle begins", "internal/schedule/note.go",
 		`done := complete(a.cursor.Places) && n.UpdateTime`,
@@ -2064,13 +2064,13 @@ var mutations = []mutation{
 		`roll.OnGrid(s.counter.RollUp, after/2, l.ReadTime.Add(after))`,
 		`l.ReadTime.Add(after)`, "TestMissingAgain"},
 	{"missing-covers", "an alarm that rings early makes the next one", "internal/events/missing.go",
-		`if !g.from.After(l.ReadTime) && next <= len(missingAfter) {`,
+		`if !g.coveredFrom.After(l.ReadTime) && next <= len(missingAfter) {`,
 		`if next <= len(missingAfter) {`, "TestDocumentIsCreatedLater"},
 	{"missing-covers", "an alarm that was refused is not tried again", "internal/events/missing.go",
 		`c.tryTwice(s, func() error { return c.roller.CreateAlarm(ctx, a) })`,
 		`c.roller.CreateAlarm(ctx, a)`, "TestQueueRefusesWhileDocumentIsMissing"},
 	{"missing-covers", "a document without an alarm is not noted", "internal/events/missing.go",
-		`			c.unchained(ctx, l)
+		`			c.noteMissingAlarm(ctx, l)
 `,
 		``, "TestQueueRefusesWhileDocumentIsMissing"},
 	{"note-all", "a noted counter whose document is missing is done with", "internal/schedule/note.go",
@@ -2096,7 +2096,7 @@ var mutations = []mutation{
 `,
 		``, "TestPurged"},
 	{"new", "an alarm that was purged is not made again if its counter is not due", "internal/schedule/compare.go",
-		`		err = a.CreateDue(looking, &l, p)
+		`		err = a.CreateDueAlarm(looking, &l, p)
 `,
 		``, "TestPurged"},
 	{"note-all", "a roll-up without its alarm is not noted", "internal/events/chain.go",
@@ -2114,7 +2114,7 @@ var mutations = []mutation{
 		`return a.o.MaxReads > 0 && float64(a.o.Reads()) >= a.share*float64(a.o.MaxReads)`,
 		`return false`, "TestAuditReadsNoMore"},
 	{"audit-bounds", "an audit's time has no bound", "internal/schedule/audit.go",
-		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
+		`return time.Since(a.began) >= time.Duration(a.share*float64(a.lastStart.Sub(a.began)))`,
 		`return false`, "TestAuditStopsInTime"},
 	{"audit-bounds", "a grace that is longer because of long sums ends too late", "internal/schedule/audit.go",
 		` && a.canWait(f.RollUp)`,
@@ -2134,8 +2134,8 @@ var mutations = []mutation{
 		`if r.Prune {`,
 		`if false {`, "TestPrune"},
 	{"differs", "a dry run removes", "internal/schedule/decide.go",
-		`case (l.Agrees() && removable(l) || forsaken(l)) && !c.dryRun:`,
-		`case l.Agrees() && removable(l) || forsaken(l):`, "TestDryRun"},
+		`case (l.Agrees() && removable(l) || ownerIsGone(l)) && !c.dryRun:`,
+		`case l.Agrees() && removable(l) || ownerIsGone(l):`, "TestDryRun"},
 	{"differs", "a dry run takes former totals away", "internal/schedule/decide.go",
 		`len(l.RollUp.Tally.Former) > 0:
 		return repair`,
@@ -2621,8 +2621,8 @@ var mutations = []mutation{
 		`return Ending{Held: true}, fmt.Errorf(`,
 		`return Ending{}, fmt.Errorf(`, "TestEndingOfCopy"},
 	{"turns", "a new revision's wait begins with its youngest event", "internal/events/turn.go",
-		`l.ReadTime.Sub(s.closed[0].from)`,
-		`l.ReadTime.Sub(s.closed[len(s.closed)-1].from)`, "TestTurns"},
+		`l.ReadTime.Sub(s.closed[0].coveredFrom)`,
+		`l.ReadTime.Sub(s.closed[len(s.closed)-1].coveredFrom)`, "TestTurns"},
 	{"turns", "the writer leaves other revisions no time", "internal/events/turn.go",
 		`		return p.DueNext(l) + c.turnTakes(s)
 `,
@@ -2683,7 +2683,7 @@ var mutations = []mutation{
 	s.failures = 0
 	ahead :=`, "TestSimulation"},
 	{"deferred-ahead", "an alarm stands for what came while it was made", "internal/events/alarm.go",
-		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
+		`	if s.open != nil && c.knowsAlarm(s, s.open.latestTime) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
 	{"alarm-routes", "an alarm does not say whose routes it is for", "internal/events/alarm.go",
 		`roll.Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: at}`,
@@ -2702,12 +2702,12 @@ var mutations = []mutation{
 		`	again := !a.Last && (`,
 		`	again := true && (`, "TestAlarmOfOtherRoutes"},
 	{"alarm-covers", "any roll-up ends an alarm", "internal/events/ring.go",
-		`		from:    a.At,
+		`		coveredFrom: a.At,
 `,
-		`		from:   time.Unix(0, 0),
+		`		coveredFrom: time.Unix(0, 0),
 `, "TestSimulation"},
 	{"alarm-covers", "an alarm that is not due is done", "internal/events/ring.go",
-		`		ending, err = c.ring(ctx, a, counter)
+		`		ending, err = c.holdAlarm(ctx, a, counter)
 `,
 		`		c.mu.Lock()
 		known := c.counters[a.RollUp] != nil && !c.newest.IsZero()
@@ -2715,14 +2715,14 @@ var mutations = []mutation{
 		if known {
 			return Ending{}, nil
 		}
-		ending, err = c.ring(ctx, a, counter)
+		ending, err = c.holdAlarm(ctx, a, counter)
 `, "TestSimulation"},
 	{"alarm-covers", "an earlier alarm stands for one", "internal/events/alarm.go",
-		`end(s.alarms, at.Add(-time.Microsecond), deferred)`,
-		`end(s.alarms, at.Add(time.Hour), deferred)`, "TestAlarmByHand"},
+		`endCovered(s.alarms, at.Add(-time.Microsecond), deferred)`,
+		`endCovered(s.alarms, at.Add(time.Hour), deferred)`, "TestAlarmByHand"},
 	{"alarm-covers", "an unkept counter ends alarms that rang early", "internal/events/generation.go",
-		`s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })`,
-		`s.alarms = end(s.alarms, now.Add(time.Hour), func(g *generation) { g.unkept = true })`, "TestAlarmOfUnkeptCounter"},
+		`s.alarms = endCovered(s.alarms, now, func(g *generation) { g.unkept = true })`,
+		`s.alarms = endCovered(s.alarms, now.Add(time.Hour), func(g *generation) { g.unkept = true })`, "TestAlarmOfUnkeptCounter"},
 	{"alarm-reach", "an alarm rings as late as it is due", "internal/roll/alarm.go",
 		`	if due.Sub(now) <= furthest {`,
 		`	if true {`, "TestAlarmsReachAMonth"},
@@ -2744,16 +2744,16 @@ var mutations = []mutation{
 		`			return ending, nil
 `, "TestSimulation"},
 	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "internal/events/ring.go",
-		`s.handedOn.begin(firstHandOn, longestHandOn, c.now())`,
-		`s.handedOn.begin(firstHandOn, firstHandOn, c.now())`, "TestAlarmIsHandedOn"},
+		`s.handedOn.start(firstHandOn, longestHandOn, c.serverNow())`,
+		`s.handedOn.start(firstHandOn, firstHandOn, c.serverNow())`, "TestAlarmIsHandedOn"},
 	{"alarm-covers", "an alarm that is handed on stays one of other routes", "internal/events/ring.go",
 		`roll.Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
 		`roll.Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
 	{"alarm-covers", "an old alarm is handed on to a time that has passed", "internal/events/ring.go",
-		`roll.Later(c.now(), a.At).Truncate`,
+		`roll.Later(c.serverNow(), a.At).Truncate`,
 		`a.At.Truncate`, "TestOldAlarmIsHandedOn"},
 	{"alarm-covers", "the local clock says when an alarm is handed on", "internal/events/ring.go",
-		`roll.Later(c.now(), a.At).Truncate`,
+		`roll.Later(c.serverNow(), a.At).Truncate`,
 		`roll.Later(time.Now(), a.At).Truncate`, "TestOldAlarmIsHandedOn"},
 	{"alarm-covers", "an alarm fails with its counter", "internal/events/ring.go",
 		`		if err != nil && c.options.Alarms != nil {`,
@@ -2767,7 +2767,7 @@ var mutations = []mutation{
 		`!monotonic.Before(k.until) || !wall.Before(k.until.Round(0))`,
 		`!monotonic.Before(k.until)`, "internal/events/TestKnownUntilEitherClock"},
 	{"known-alarm", "what an event tells is not the time", "internal/events/alarm.go",
-		`	latest := roll.Later(c.newest, told)
+		`	latest := roll.Later(c.newest, eventTime)
 `,
 		`	latest := c.newest
 `, "TestKnownAlarmOfAClockThatStoodStill"},
@@ -2775,7 +2775,7 @@ var mutations = []mutation{
 		`l.Began.Add(min(ahead, knownFor))`,
 		`l.Began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
 	{"alarm-reach", "a counter waits for alarms that cannot be made", "internal/events/alarm.go",
-		`	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
+		`	s.alarmless.start(alarmlessFor, alarmlessFor, c.serverNow())
 `,
 		``, "TestNoQueue"},
 	{"alarm-reach", "one alarm that cannot be made is enough", "internal/events/alarm.go",
@@ -2791,7 +2791,7 @@ var mutations = []mutation{
 `,
 		``, "TestWindowOfAnEventThatIsDeferredAtTheSecondTry"},
 	{"alarm-reach", "a slow cadence is kept without alarms", "internal/events/turn.go",
-		`	if c.defers(s, l) {
+		`	if c.defersEvents(s, l) {
 		return`,
 		`	if true {
 		return`, "TestNoQueue"},
@@ -2801,15 +2801,15 @@ var mutations = []mutation{
 		`	case l.AsOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
 	{"grace", "what an alarm stands for is drift", "internal/schedule/audit.go",
-		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp)`,
+		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumDelay(l.RollUp)`,
 		`false`, "TestDeferredIsNoDrift"},
 	{"grace", "a counter with a slow cadence never drifts", "internal/schedule/audit.go",
-		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp)`,
+		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumDelay(l.RollUp)`,
 		`a.Cadence(&l) > time.Minute`, "TestDeferredIsNoDrift"},
 	{"known-alarm", "a newer look is not the time", "internal/events/alarm.go",
-		`	latest := roll.Later(c.newest, told)
+		`	latest := roll.Later(c.newest, eventTime)
 `,
-		`	latest := told
+		`	latest := eventTime
 `, "TestKnownAlarmOfAClockThatStoodStill"},
 	{"billed", "what sums bill has no bound", "internal/roll/pace.go",
 		`	return max(r.RouteCadence(l.Counter.Template), r.billedCadence(l))
@@ -2827,19 +2827,19 @@ var mutations = []mutation{
 		`min(seconds, longestBilled.Seconds())`,
 		`seconds`, "TestBilledCadence"},
 	{"alarm-first", "an event is held until a counter with alarms is due", "internal/events/turn.go",
-		`	case c.defers(s, l): // the next`,
+		`	case c.defersEvents(s, l): // the next`,
 		`	case false: // the next`, "TestLargeCounters"},
 	{"alarm-first", "an event is held until the next roll-up of a counter with alarms", "internal/events/turn.go",
-		`	case c.defers(s, l): // no event`,
+		`	case c.defersEvents(s, l): // no event`,
 		`	case false: // no event`, "TestLargeCounters"},
 	{"alarm-first", "the last writer does not go first although no alarm rings", "internal/events/turn.go",
-		`	return c.defers(s, l) && (c.roller.Cadence(l) > c.canBeHeld() || l.Long)
+		`	return c.defersEvents(s, l) && (c.roller.Cadence(l) > c.longestHold() || l.Long)
 `,
-		`	return c.defers(s, l)
+		`	return c.defersEvents(s, l)
 `, "TestLargeCounters"},
 	{"covered-from", "a long sum covers what no look has seen", "internal/events/generation.go",
-		`		if g.from.IsZero() || g.from.After(by) {`,
-		`		if g.from.After(by) {`, "TestLongSumCoversNoLaterEvent"},
+		`		if g.coveredFrom.IsZero() || g.coveredFrom.After(by) {`,
+		`		if g.coveredFrom.After(by) {`, "TestLongSumCoversNoLaterEvent"},
 	{"long-sums", "no sum is long", "internal/events/turn.go",
 		`	return c.canMakeAlarms(s, l) && (c.takesLong(l.RollUp.Tally.Took) || time.Now().Before(s.long.until))
 `,
@@ -2884,26 +2884,26 @@ var mutations = []mutation{
 	{"long-apart", "an alarm that waits for a long sum makes others", "internal/events/turn.go",
 		`	if len(s.closed) > 0 {
 		grid`,
-		`	if s.waits() {
+		`	if s.hasWaiting() {
 		grid`, "TestLongSumMakesNoAlarm"},
 	{"long-apart", "events of a long sum that is not due have near alarms", "internal/events/turn.go",
-		`	case due > c.canBeHeld():
+		`	case due > c.longestHold():
 `,
-		`	case due > c.canBeHeld() && false:
+		`	case due > c.longestHold() && false:
 `, "TestLongSumThatIsNotDue"},
 	{"long-apart", "alarms that ring are deferred with events", "internal/events/turn.go",
-		`p.deferTo, p.alarmsStay = ahead(l.ReadTime, roll.LeastAhead, grid), true`,
-		`p.deferTo = ahead(l.ReadTime, roll.LeastAhead, grid)`, "TestAlarmAndEventTogether"},
+		`p.deferTo, p.alarmsStay = roundedAhead(l.ReadTime, roll.LeastAhead, grid), true`,
+		`p.deferTo = roundedAhead(l.ReadTime, roll.LeastAhead, grid)`, "TestAlarmAndEventTogether"},
 	{"long-apart", "a long sum is not claimed", "internal/events/prober.go",
-		`	if p.sums && (l.Long || c.slow(&l)) {`,
-		`	if p.sums && !l.Long && c.slow(&l) {`, "TestLongSumIsClaimed"},
+		`	if p.sums && (l.Long || c.worthClaim(&l)) {`,
+		`	if p.sums && !l.Long && c.worthClaim(&l) {`, "TestLongSumIsClaimed"},
 	{"long-apart", "an alarm waits for another's long sum", "internal/events/turn.go",
 		`	if l.Long { // whatever`,
 		`	if false { // whatever`, "TestLongSumIsClaimed"},
 	{"long-apart", "a claim of a long sum holds as long as others", "internal/events/claim.go",
-		`		return min(c.took(l)*3/2, c.longTimeout())
+		`		return min(c.lastSumTook(l)*3/2, c.longTimeout())
 `,
-		`		return min(c.took(l)*3/2, c.options.Timeout)
+		`		return min(c.lastSumTook(l)*3/2, c.options.Timeout)
 `, "TestLongSumIsClaimed"},
 	{"long-apart", "events look all the time while no alarm can be made", "internal/events/turn.go",
 		`		return plan{wait: roll.LongestCadence(c.options.Hold)}
@@ -2911,15 +2911,15 @@ var mutations = []mutation{
 		`		return plan{wait: time.Millisecond}
 `, "TestLongSumWithoutAQueue"},
 	{"long-sums", "a long sum that failed is tried again at once", "internal/events/prober.go",
-		`	s.long.rest.begin(firstRest, longestRest, c.now())
+		`	s.long.rest.start(firstRest, longestRest, c.serverNow())
 `,
 		``, "TestLongSumFails"},
 	{"long-sums", "events take another time than alarms", "internal/events/turn.go",
 		`max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead)`,
 		`s.long.rest.step`, "TestLongSumFails"},
 	{"long-sums", "each rest is as long as the first", "internal/events/prober.go",
-		`s.long.rest.begin(firstRest, longestRest, c.now())`,
-		`s.long.rest.begin(firstRest, firstRest, c.now())`, "TestLongSumFails"},
+		`s.long.rest.start(firstRest, longestRest, c.serverNow())`,
+		`s.long.rest.start(firstRest, firstRest, c.serverNow())`, "TestLongSumFails"},
 	{"long-sums", "an alarm for which there is no time stands for events", "internal/events/turn.go",
 		`max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead)`,
 		`s.long.rest.serverUntil.Sub(l.ReadTime)`, "TestEventsWhileALongSumRests"},
@@ -2927,10 +2927,10 @@ var mutations = []mutation{
 		`locks || l.Long && l.Counter.Template.Existing && l.RollUp.Exists()`,
 		`locks`, "TestLongSumOfADocumentThatTheAppEdits"},
 	{"grace", "an alarm waits for no long sum", "internal/schedule/audit.go",
-		`+redelivery+sumsTake(l.RollUp)`,
+		`+redelivery+sumDelay(l.RollUp)`,
 		`+redelivery`, "TestLongSumIsNoDrift"},
 	{"grace", "a long sum has the grace of others", "internal/schedule/audit.go",
-		`a.o.Grace+sumsTake(d.RollUp)`,
+		`a.o.Grace+sumDelay(d.RollUp)`,
 		`a.o.Grace`, "TestLongSumIsNoDrift"},
 	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "internal/events/ring.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
@@ -2972,18 +2972,18 @@ var mutations = []mutation{
 		`	if false {
 `, "../internal/test/storetest/TestMemory"},
 	{"alarm-before", "a roll-up is written without its alarm", "internal/events/prober.go",
-		`	c.chain(ctx, s, l)
+		`	c.makeWindowAlarm(ctx, s, l)
 `,
 		``, "TestSimulation"},
 	{"alarm-before", "a long sum is written without its alarm", "internal/events/prober.go",
-		`	c.chain(ctx, s, l)
+		`	c.makeWindowAlarm(ctx, s, l)
 `,
 		`	if !l.Long {
-		c.chain(ctx, s, l)
+		c.makeWindowAlarm(ctx, s, l)
 	}
 `, "TestSimulation"},
 	{"alarm-before", "an alarm is made once its roll-up is written", "internal/events/prober.go",
-		`	c.chain(ctx, s, l)
+		`	c.makeWindowAlarm(ctx, s, l)
 
 	c.mu.Lock()
 	p := c.pace(s, l)
@@ -3000,13 +3000,13 @@ var mutations = []mutation{
 	if err != nil {
 		return 0, err
 	}
-	c.chain(ctx, s, l)
+	c.makeWindowAlarm(ctx, s, l)
 `, "TestWindow"},
 	{"alarm-before", "an audit writes a roll-up without its alarm", "internal/schedule/compare.go",
 		`	if needed {
-		err := a.MakeNext`,
+		err := a.CreateWindowAlarm`,
 		`	if needed && false {
-		err := a.MakeNext`, "TestAuditOfWindows"},
+		err := a.CreateWindowAlarm`, "TestAuditOfWindows"},
 	{"alarm-before", "the schedule has no queue", "../internal/cloud/app/schedule.go",
 		`o.Logged, o.Alarms = d.logged, d.alarms`,
 		`o.Logged = d.logged`, "../internal/cloud/app/TestTickMakesAlarms"},
@@ -3022,9 +3022,9 @@ var mutations = []mutation{
 	return nil
 `, "TestSimulation"},
 	{"alarm-before", "one alarm that could not be made is enough to do without", "internal/events/chain.go",
-		`	err := c.tryTwice(s, func() error { return c.roller.MakeNext(ctx, l, next) })
+		`	err := c.tryTwice(s, func() error { return c.roller.CreateWindowAlarm(ctx, l, next) })
 `,
-		`	err := c.roller.MakeNext(ctx, l, next)
+		`	err := c.roller.CreateWindowAlarm(ctx, l, next)
 `, "TestWindowsAlarmAtTheSecondTry"},
 	{"alarm-before", "the second try follows at once", "internal/events/alarm.go",
 		`	time.Sleep(secondTry)
@@ -3032,21 +3032,21 @@ var mutations = []mutation{
 		``, "TestWindowsAlarmAtTheSecondTry"},
 	{"alarm-before", "an instance that does without alarms tries all the same", "internal/events/chain.go",
 		`	if !can {
-		c.unchained`,
+		c.noteMissingAlarm`,
 		`	if !can && false {
-		c.unchained`, "TestWindowWithoutAnAlarm"},
+		c.noteMissingAlarm`, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "no one is told that alarms cannot be made", "internal/events/chain.go",
-		`	c.roller.TellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
+		`	c.roller.LogOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
 `,
 		``, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "internal/events/chain.go",
 		`	if !rings.IsZero() && !rings.After(l.AsOf) {
 		return time.Time{}
 	}
-	return l.Covers()
+	return l.CoveredUntil()
 `,
 		`	_ = rings
-	return l.Covers()
+	return l.CoveredUntil()
 `, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "internal/events/chain.go",
 		`	if l.Rings.Equal(l.ReadTime) {
@@ -3079,7 +3079,7 @@ var mutations = []mutation{
 		`(next.IsZero() || !rings.After(next))`,
 		`!next.IsZero() && !rings.After(next)`, "TestEmptyWindowKeepsItsAlarm"},
 	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "internal/events/chain.go",
-		`	s.chained = next
+		`	s.windowAlarm = next
 `,
 		``, "TestWindowOfRefusedWrites"},
 	{"alarm-relied", "an alarm of an audit has the name of another", "internal/schedule/audit.go",
@@ -3151,12 +3151,12 @@ var mutations = []mutation{
 		}
 `, "TestAuditOfWindows"},
 	{"left-late", "an alarm that has not come is waited without an end", "internal/schedule/left.go",
-		`	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > r.Cadence(l)+redelivery+sumsTake(l.RollUp)
+		`	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > r.Cadence(l)+redelivery+sumDelay(l.RollUp)
 `,
 		`	return false
 `, "TestAuditOfWindows"},
 	{"left-late", "an alarm that comes again is overdue", "internal/schedule/left.go",
-		`> r.Cadence(l)+redelivery+sumsTake(l.RollUp)`,
+		`> r.Cadence(l)+redelivery+sumDelay(l.RollUp)`,
 		`> r.Cadence(l)`, "TestAuditOfWindows"},
 	{"left-late", "a roll-up that needs an alarm and has none is right", "internal/schedule/left.go",
 		`	case rings.IsZero() && agrees: // such`,
@@ -3326,11 +3326,11 @@ var mutations = []mutation{
 
 	r.Tally.Before = nil`, "TestBefore"},
 	{"nothing-is-lost", "the next roll-up forgets it", "internal/roll/rollup.go",
-		`		if r.carries(name) {
+		`		if r.listsTotal(name) {
 			before[name] = v
 		}
 `,
-		`		if r.carries(name) && false {
+		`		if r.listsTotal(name) && false {
 			before[name] = v
 		}
 `, "TestBefore"},
@@ -3352,8 +3352,8 @@ var mutations = []mutation{
 		`maps.EqualFunc(t.Before, other.Before, value.Equal)`,
 		`maps.Equal(t.Before, other.Before)`, "../internal/document/TestTallyEqual"},
 	{"nothing-is-lost", "a lock of Firestore keeps nothing", "../internal/cloud/firestorestore/locked.go",
-		`	r, ok := r.Over(held)`,
-		`	_, ok := r.Over(held)`, "../internal/test/storetest/TestFirestore/before"},
+		`	r, ok := r.WrittenOver(held)`,
+		`	_, ok := r.WrittenOver(held)`, "../internal/test/storetest/TestFirestore/before"},
 	{"nothing-is-lost", "zeros take it along", "internal/schedule/decide.go",
 		`return !l.Counter.Template.Existing && !keeps && l.Totals.Empty()`,
 		`return !l.Counter.Template.Existing && (keeps || !keeps) && l.Totals.Empty()`, "TestBeforeIsNotRemoved"},
@@ -3399,12 +3399,12 @@ var mutations = []mutation{
 `,
 		``, "TestOnlyUntoldIsNoted"},
 	{"logged-once", "an audit logs no unkept counter", "internal/schedule/audit.go",
-		`		a.TellUnkept(ctx, d.Counter, "", err)
+		`		a.LogUnkept(ctx, d.Counter, "", err)
 `,
 		``, "TestAuditOfUnkept"},
 	{"long-sums", "a long sum begins for an alarm that rang early", "internal/events/turn.go",
-		`return !g.from.After(now) })`,
-		`return true || !g.from.After(now) })`, "internal/events/TestAlarmThatRangEarly"},
+		`return !g.coveredFrom.After(now) })`,
+		`return true || !g.coveredFrom.After(now) })`, "internal/events/TestAlarmThatRangEarly"},
 	{"bounds", "a time whose day has no end is in a day", "route/key.go",
 		`return p.id(), ok
 	default:`,

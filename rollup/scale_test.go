@@ -189,7 +189,7 @@ func (i *cloudInstance) deliver(counter *cloudCounter) {
 func (i *cloudInstance) changed(counter route.Counter, e rollup.Event) (rollup.Ending, error) {
 	i.hold(1)
 	defer i.hold(-1)
-	return i.coalescer.Changed(context.Background(), e, route.Concern{Counter: counter})
+	return i.coalescer.HandleEvent(context.Background(), e, route.Concern{Counter: counter})
 }
 
 func (i *cloudInstance) hold(n int) {

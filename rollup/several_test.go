@@ -91,7 +91,7 @@ func TestEventOfTwoCounters(t *testing.T) {
 // An event of no counter is acknowledged at once.
 func TestEventOfNoCounter(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
-		if ending, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}); err != nil || ending != (rollup.Ending{}) {
+		if ending, err := c.HandleEvent(w.t.Context(), rollup.Event{ID: "e"}); err != nil || ending != (rollup.Ending{}) {
 			t.Errorf("ended %+v, %v", ending, err)
 		}
 		w.called(0, 0, 0)
@@ -128,7 +128,7 @@ func TestEventAbsorbedByOneCounter(t *testing.T) {
 func (w *world) endOf(c *rollup.Coalescer, eventID string, concerns ...route.Concern) (rollup.Ending, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 	defer cancel()
-	return c.Changed(ctx, rollup.Event{ID: eventID}, concerns...)
+	return c.HandleEvent(ctx, rollup.Event{ID: eventID}, concerns...)
 }
 
 // An event fails if one of its counters was not rolled up in time, and closes its generations

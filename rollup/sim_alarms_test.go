@@ -238,7 +238,7 @@ func (s *simulation) ringOnce(a rollup.Alarm, name string, faulty float64) bool 
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 	defer cancel()
-	ending, err := to.coalescer.Rings(ctx, a, to.routes)
+	ending, err := to.coalescer.HandleAlarm(ctx, a, to.routes)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -600,7 +600,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Time: m.commit}, m.concerns(to)...)
+		ending, err := to.coalescer.HandleEvent(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Time: m.commit}, m.concerns(to)...)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)

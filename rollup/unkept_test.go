@@ -33,7 +33,7 @@ func (w *world) refuse() (fixed func()) {
 func (w *world) end(c *rollup.Coalescer, eventID string) (rollup.Ending, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 	defer cancel()
-	return c.Changed(ctx, rollup.Event{ID: eventID}, route.Concern{Counter: likes})
+	return c.HandleEvent(ctx, rollup.Event{ID: eventID}, route.Concern{Counter: likes})
 }
 
 // Waiting cannot fix an unkept counter, so its event is acknowledged, and says so.

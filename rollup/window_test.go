@@ -56,7 +56,7 @@ func (w *world) ringsTheLast(c *rollup.Coalescer, a *alarmed) {
 	w.t.Helper()
 	alarm := a.last()
 	w.until(alarm.At)
-	if ending, err := c.Rings(w.t.Context(), alarm, trending.Template.Routes); err != nil || ending.AsOf.Before(alarm.At) {
+	if ending, err := c.HandleAlarm(w.t.Context(), alarm, trending.Template.Routes); err != nil || ending.AsOf.Before(alarm.At) {
 		w.t.Errorf("%+v, %v", ending, err)
 	}
 }
@@ -210,7 +210,7 @@ func TestWindowWithoutAnAlarm(t *testing.T) {
 		w.until(alarm.At.Add(-5 * time.Second))
 		w.visit("v", w.store.Now())
 		w.until(alarm.At)
-		ending, err := c.Rings(w.t.Context(), alarm, trending.Template.Routes)
+		ending, err := c.HandleAlarm(w.t.Context(), alarm, trending.Template.Routes)
 		if err == nil {
 			t.Errorf("an alarm is done with a roll-up that has none: %+v", ending)
 		}
@@ -238,7 +238,7 @@ func TestWindowWithoutAnAlarm(t *testing.T) {
 
 		a.make = nil
 		time.Sleep(2 * time.Minute)
-		if ending, err := c.Rings(w.t.Context(), alarm, trending.Template.Routes); err != nil || ending.AsOf.Before(alarm.At) {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, trending.Template.Routes); err != nil || ending.AsOf.Before(alarm.At) {
 			t.Errorf("the alarm rings again: %+v, %v", ending, err)
 		}
 		if tally := w.wantTrending(3, 0); !tally.Rings.IsZero() {
@@ -408,7 +408,7 @@ func TestChainBeginsAnew(t *testing.T) {
 		w.store.Delete("posts/a")
 		alarm := a.last()
 		w.until(alarm.At)
-		if ending, err := c.Rings(w.t.Context(), alarm, trending.Template.Routes); err != nil || ending.Deferred {
+		if ending, err := c.HandleAlarm(w.t.Context(), alarm, trending.Template.Routes); err != nil || ending.Deferred {
 			t.Errorf("a missing document: %+v, %v", ending, err)
 		}
 
@@ -565,7 +565,7 @@ func TestLikesLeaveTogether(t *testing.T) {
 					}
 					w.until(tally.Rings)
 					alarm := rollup.Alarm{RollUp: "posts/a", Routes: counter.Template.Hash(), At: tally.Rings}
-					if _, err := c.Rings(w.t.Context(), alarm, counter.Template.Routes); err != nil {
+					if _, err := c.HandleAlarm(w.t.Context(), alarm, counter.Template.Routes); err != nil {
 						t.Fatal(err)
 					}
 					rollUps++

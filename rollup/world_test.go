@@ -248,7 +248,7 @@ func (w *world) deliverConcerning(d time.Duration, c *rollup.Coalescer, event ro
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		_, e.err = c.Changed(ctx, event, concerns...)
+		_, e.err = c.HandleEvent(ctx, event, concerns...)
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits

@@ -105,7 +105,7 @@ func (l *load) event() {
 	id := fmt.Sprint(l.writes.Add(1))
 	l.events.Go(func() {
 		for {
-			_, err := l.coalescer.Changed(context.Background(), rollup.Event{ID: id}, route.Concern{Counter: l.route})
+			_, err := l.coalescer.HandleEvent(context.Background(), rollup.Event{ID: id}, route.Concern{Counter: l.route})
 			if err == nil {
 				return
 			}

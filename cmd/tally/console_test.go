@@ -63,7 +63,7 @@ func (c *console) rollUpBy(routes, shard string) {
 	}
 	defer store.Close()
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), rollup.Event{ID: "event"}, route.Concern{Counter: c.counter(routes, shard)}); err != nil {
+	if _, err := coalescer.HandleEvent(c.t.Context(), rollup.Event{ID: "event"}, route.Concern{Counter: c.counter(routes, shard)}); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -57,6 +57,6 @@ func (s *service) ring(ctx context.Context, r *http.Request) (*database, rollup.
 	if err != nil {
 		return nil, a, err
 	}
-	_, err = d.coalescer.Rings(ctx, a, s.config.Routes)
+	_, err = d.coalescer.HandleAlarm(ctx, a, s.config.Routes)
 	return d, a, err
 }

@@ -108,7 +108,7 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 		return err
 	}
 	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime, Time: d.change.Committed}
-	d.ending, err = database.coalescer.Changed(ctx, event, d.concerns...)
+	d.ending, err = database.coalescer.HandleEvent(ctx, event, d.concerns...)
 	return err
 }
 

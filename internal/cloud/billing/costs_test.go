@@ -284,7 +284,7 @@ func TestEngine(t *testing.T) {
 				alarms.ring = func(a rollup.Alarm) {
 					change(1)
 					defer change(-1)
-					if _, err := c.Rings(t.Context(), a, routes); err != nil {
+					if _, err := c.HandleAlarm(t.Context(), a, routes); err != nil {
 						t.Error(err)
 					}
 				}
@@ -293,7 +293,7 @@ func TestEngine(t *testing.T) {
 					wg.Go(func() {
 						change(1)
 						defer change(-1)
-						if _, err := c.Changed(t.Context(), rollup.Event{ID: fmt.Sprint(i)}, route.Concern{Counter: likes}); err != nil {
+						if _, err := c.HandleEvent(t.Context(), rollup.Event{ID: fmt.Sprint(i)}, route.Concern{Counter: likes}); err != nil {
 							t.Error(err)
 						}
 					})

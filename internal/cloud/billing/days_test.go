@@ -98,7 +98,7 @@ func shopOf(t *testing.T, text string, documents int64, rate float64) (k kept) {
 		alarms := &ringing{made: make(map[rollup.Alarm]bool)}
 		s.coalescer = rollup.NewCoalescer(s, rollup.Options{Cadence: time.Second, Burst: 5, ReadsPerSecond: 50, Timeout: 4 * time.Second, LongTimeout: 45 * time.Second, Hold: 8 * time.Second, Alarms: alarms, Logger: slog.New(slog.DiscardHandler)})
 		alarms.ring = func(a rollup.Alarm) {
-			if _, err := s.coalescer.Rings(t.Context(), a, routes); err != nil {
+			if _, err := s.coalescer.HandleAlarm(t.Context(), a, routes); err != nil {
 				t.Error(err)
 			}
 		}

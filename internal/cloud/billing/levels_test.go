@@ -121,7 +121,7 @@ func (l *levels) tell(path string, before, after map[string]any, at time.Time) {
 	id := fmt.Sprint("event ", l.events.Add(1))
 	l.working.Go(func() {
 		time.Sleep(20 * time.Millisecond)
-		_, err := l.coalescer.Changed(l.Context(), rollup.Event{ID: id, UpdateTime: at, Time: at}, source.Concerned(change{before, after})...)
+		_, err := l.coalescer.HandleEvent(l.Context(), rollup.Event{ID: id, UpdateTime: at, Time: at}, source.Concerned(change{before, after})...)
 		if err != nil {
 			l.Error(err)
 		}

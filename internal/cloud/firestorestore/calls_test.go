@@ -161,7 +161,7 @@ func TestCalls(t *testing.T) {
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			for _, doing := range []string{"the first roll-up", "the next roll-up"} {
-				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: doing}, route.Concern{Counter: c}); err != nil {
+				if _, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: doing}, route.Concern{Counter: c}); err != nil {
 					t.Fatal(err)
 				}
 				r.oneTransaction(t)
@@ -215,7 +215,7 @@ func TestCallsOfTotals(t *testing.T) {
 			meter := billing.NewMeter(nil)
 			store := open(t, client, append(meter.DialOptions(), r.dialOptions()...)...)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Alarms: anyAlarm{}, Logger: slog.New(slog.DiscardHandler)})
-			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c}); err != nil {
+			if _, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c}); err != nil {
 				t.Fatal(err)
 			}
 			r.oneTransaction(t)
@@ -327,7 +327,7 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	}
 
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter(t, route.Default)})
+	e, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter(t, route.Default)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -487,7 +487,7 @@ func TestMalformedAtConstantCost(t *testing.T) {
 			coalescer := rollup.NewCoalescer(open(t, client, meter.DialOptions()...), rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for i, most := range []int64{test.first, test.next} {
 				before := meter.Counts()
-				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: counter(t, route.Default)}); err != nil {
+				if _, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: counter(t, route.Default)}); err != nil {
 					t.Fatal(err)
 				}
 				if reads := meter.Counts().Reads - before.Reads; reads > most {
@@ -525,7 +525,7 @@ func TestMalformedShardAmongVeryMany(t *testing.T) {
 	coalescer := rollup.NewCoalescer(open(t, client, meter.DialOptions()...), rollup.Options{
 		Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})
-	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter(t, route.Default)}); err != nil {
+	if _, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter(t, route.Default)}); err != nil {
 		t.Fatal(err)
 	}
 	if got, most := meter.Counts().Reads, int64(1+21+20+2); got > most {

@@ -192,7 +192,7 @@ func TestEventOutlivesDeadConnection(t *testing.T) {
 	log.failed = p.recover
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: 5 * time.Second, Hold: time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	p.stall()
-	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c})
+	e, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c})
 	if err != nil || !e.Held || e.AsOf.IsZero() {
 		t.Errorf("the event ended %+v, %v", e, err)
 	}

@@ -50,7 +50,7 @@ func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counte
 	if err != nil {
 		return outcome(err, "locking", c.RollUp)
 	}
-	r, ok := r.Over(held)
+	r, ok := r.WrittenOver(held)
 	if !ok || !held.Tally.Equal(seen) {
 		return rollup.ErrConflict
 	}

@@ -197,7 +197,7 @@ func TestContendedDocument(t *testing.T) {
 	})
 	store := open(t, client, contend)
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c}); err != nil {
+	if _, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c}); err != nil {
 		t.Fatal(err)
 	}
 	doc, err := client.Doc("posts/x").Get(t.Context())

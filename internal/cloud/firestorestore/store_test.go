@@ -92,7 +92,7 @@ func TestBilledOperations(t *testing.T) {
 			store := open(t, client, meter.DialOptions()...)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
-			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e1"}, route.Concern{Counter: c}); err != nil {
+			if _, err := coalescer.HandleEvent(t.Context(), rollup.Event{ID: "e1"}, route.Concern{Counter: c}); err != nil {
 				t.Fatal(err)
 			}
 			if got := meter.Counts(); got != test.rollUp {
@@ -107,7 +107,7 @@ func TestBilledOperations(t *testing.T) {
 			looked := recorder{answered: func(any) { time.AfterFunc(2*time.Second, cancel) }}
 			again := open(t, client, append(meter.DialOptions(), looked.dialOptions()...)...)
 			other := rollup.NewCoalescer(again, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-			_, err := other.Changed(ctx, rollup.Event{ID: "e2"}, route.Concern{Counter: c})
+			_, err := other.HandleEvent(ctx, rollup.Event{ID: "e2"}, route.Concern{Counter: c})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want the end of the test", err)
 			}

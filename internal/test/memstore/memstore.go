@@ -272,7 +272,7 @@ func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollU
 	defer s.mu.Unlock()
 	d := s.get(c.RollUp)
 	held := s.rollUp(c)
-	r, ok := r.Over(held)
+	r, ok := r.WrittenOver(held)
 	if !held.Exists() || !held.Tally.Equal(seen) || !ok {
 		return rollup.ErrConflict
 	}

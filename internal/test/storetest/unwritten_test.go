@@ -92,7 +92,7 @@ func testBefore(t *testing.T, b backend) {
 		want["likes"] = value.Double(1234)
 	}
 
-	over, ok := r.Over(open(t, b, two).RollUp())
+	over, ok := r.WrittenOver(open(t, b, two).RollUp())
 	over.UpdateTime = open(t, b, two).RollUp().UpdateTime
 	write(t, b, two, over)
 	if got := open(t, b, two).RollUp(); !ok || !maps.Equal(got.Tally.Before, want) {

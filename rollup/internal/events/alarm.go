@@ -51,14 +51,14 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *roll.Look
 	defer c.mu.Unlock()
 	s.failures = 0
 	ahead := at.Sub(l.ReadTime) - roll.LeastAhead
-	s.known = known{at, l.Began.Add(min(ahead, knownFor))}
+	s.knownAlarm = knownAlarm{at, l.Began.Add(min(ahead, knownFor))}
 
 	deferred := func(g *generation) { g.deferred = true }
-	s.closed = end(s.closed, l.ReadTime, deferred) // those that closed before the look
+	s.closed = endCovered(s.closed, l.ReadTime, deferred) // those that closed before the look
 	if !alarmsStay {
-		s.alarms = end(s.alarms, at.Add(-time.Microsecond), deferred) // those that are earlier
+		s.alarms = endCovered(s.alarms, at.Add(-time.Microsecond), deferred) // those that are earlier
 	}
-	if s.open != nil && c.knowsAlarm(s, s.open.told) { // what came since the look
+	if s.open != nil && c.knowsAlarm(s, s.open.latestTime) { // what came since the look
 		deferred(s.open)
 		close(s.open.done)
 		s.open = nil
@@ -82,22 +82,22 @@ func (c *Coalescer) tryTwice(s *counterState, create func() error) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
+	s.alarmless.start(alarmlessFor, alarmlessFor, c.serverNow())
 	return err
 }
 
-// knowsAlarm reports whether an alarm is known that stands for an event which comes now, and
-// carries the time told. That is no longer so once anything says that the alarm may have rung: this
-// instance's clocks, a newer look at any counter, or the event itself. The mutex is held.
-func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
-	if s.known.at.IsZero() {
+// knowsAlarm reports whether an alarm is known that stands for an event which comes now, and whose
+// latest time is eventTime. That is no longer so once anything says that the alarm may have rung:
+// this instance's clocks, a newer look at any counter, or the event itself. The mutex is held.
+func (c *Coalescer) knowsAlarm(s *counterState, eventTime time.Time) bool {
+	if s.knownAlarm.at.IsZero() {
 		return false
 	}
 
 	local := time.Now()
-	if s.known.over(local, local.Round(0)) {
+	if s.knownAlarm.over(local, local.Round(0)) {
 		return false
 	}
-	latest := roll.Later(c.newest, told)
-	return latest.Before(s.known.at.Add(-roll.LeastAhead))
+	latest := roll.Later(c.newest, eventTime)
+	return latest.Before(s.knownAlarm.at.Add(-roll.LeastAhead))
 }

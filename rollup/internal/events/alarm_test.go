@@ -7,7 +7,7 @@ import (
 
 // An instance relies on an alarm no longer than either of its clocks says.
 func TestKnownUntilEitherClock(t *testing.T) {
-	k := known{until: time.Now()}
+	k := knownAlarm{until: time.Now()}
 	before, after := k.until.Add(-time.Microsecond), k.until.Add(time.Microsecond)
 	for _, test := range []struct {
 		monotonic, wall time.Time
@@ -28,8 +28,8 @@ func TestKnownUntilEitherClock(t *testing.T) {
 func TestAlarmThatRangEarly(t *testing.T) {
 	now := time.Unix(1, 0)
 	for early, want := range map[time.Duration]bool{time.Microsecond: false, 0: true, -time.Second: true} {
-		s := counterState{alarms: []*generation{{from: now.Add(early)}}}
-		if got := s.rings(now); got != want {
+		s := counterState{alarms: []*generation{{coveredFrom: now.Add(early)}}}
+		if got := s.hasDueAlarm(now); got != want {
 			t.Errorf("%v early: due %v", early, got)
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 )
 
-// chain makes the alarm that must stand before the look's roll-up is written. If two alarms in a
-// row cannot be made, the roll-up is written without: its totals are exact as of its time, but what
-// leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
-func (c *Coalescer) chain(ctx context.Context, s *counterState, l *roll.Look) {
+// makeWindowAlarm makes the alarm that must stand before the look's roll-up is written. If two
+// alarms in a row cannot be made, the roll-up is written without: its totals are exact as of its
+// time, but what leaves later is late. No alarm is done with such a roll-up, and the audit finds
+// it.
+func (c *Coalescer) makeWindowAlarm(ctx context.Context, s *counterState, l *roll.Look) {
 	c.mu.Lock()
-	next, needed := c.roller.PlanAlarm(l, s.chained)
+	next, needed := c.roller.PlanAlarm(l, s.windowAlarm)
 	can := c.canMakeAlarms(s, l)
 	c.mu.Unlock()
 	if !needed {
@@ -21,23 +22,23 @@ func (c *Coalescer) chain(ctx context.Context, s *counterState, l *roll.Look) {
 	}
 
 	if !can {
-		c.unchained(ctx, l)
+		c.noteMissingAlarm(ctx, l)
 		return
 	}
-	err := c.tryTwice(s, func() error { return c.roller.MakeNext(ctx, l, next) })
+	err := c.tryTwice(s, func() error { return c.roller.CreateWindowAlarm(ctx, l, next) })
 	if err != nil {
-		c.unchained(ctx, l)
+		c.noteMissingAlarm(ctx, l)
 		return
 	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.chained = next
+	s.windowAlarm = next
 }
 
-// unchained is called before events are acknowledged without the alarm that their counter needs. It
-// notes that for the next audit.
-func (c *Coalescer) unchained(ctx context.Context, l *roll.Look) {
+// noteMissingAlarm is called before events are acknowledged without the alarm that their counter
+// needs. It notes that for the next audit.
+func (c *Coalescer) noteMissingAlarm(ctx context.Context, l *roll.Look) {
 	noting, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
 	defer cancel()
 	err := c.notes.Counter(noting, l.Counter)
@@ -45,7 +46,7 @@ func (c *Coalescer) unchained(ctx context.Context, l *roll.Look) {
 		c.options.Logger.WarnContext(ctx, "a counter without an alarm was not noted; a cycle of audits finds it", "counter", l.Counter.RollUp, "event_id", l.EventID, "error", err)
 	}
 
-	c.roller.TellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
+	c.roller.LogOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
 }
 
 // alarmsCoveredUntil returns the time up to which the roll-up that the look saw makes alarms of the
@@ -55,7 +56,7 @@ func alarmsCoveredUntil(l *roll.Look) time.Time {
 	if !rings.IsZero() && !rings.After(l.AsOf) {
 		return time.Time{}
 	}
-	return l.Covers()
+	return l.CoveredUntil()
 }
 
 // coveredOnceWritten is like alarmsCoveredUntil, for the roll-up that was written after the look.

@@ -15,18 +15,18 @@ import (
 // read it: the one that claims, and one that waits.
 const claimReads = 5
 
-// slow reports whether a counter is worth claims. Its sums must bill at least as much as a claim,
-// and take so long that several instances would sum for the same roll-up. For quicker sums, the
-// back-offs keep the instances apart. If the sums bill so much that the cadence follows from that,
-// the back-offs do not suffice: a second sum now and then is more than the bill allows.
-func (c *Coalescer) slow(l *roll.Look) bool {
+// worthClaim reports whether a counter is worth claims. Its sums must bill at least as much as a
+// claim, and take so long that several instances would sum for the same roll-up. For quicker sums,
+// the back-offs keep the instances apart. If the sums bill so much that the cadence follows from
+// that, the back-offs do not suffice: a second sum now and then is more than the bill allows.
+func (c *Coalescer) worthClaim(l *roll.Look) bool {
 	reads := l.RollUp.Tally.NumShards
 	readsEach := slices.ContainsFunc(l.Counter.Template.Routes, func(r *route.Route) bool { return r.Documents })
 	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
 	billed := c.roller.Cadence(l) > c.roller.RouteCadence(l.Counter.Template)
-	return reads >= claimReads && (billed || c.took(l) >= c.roller.Step(l.Counter.Template)/10)
+	return reads >= claimReads && (billed || c.lastSumTook(l) >= c.roller.Step(l.Counter.Template)/10)
 }
 
 // claim claims the sum of a slow counter whose turn it is. If another instance has a claim, claim
@@ -40,7 +40,7 @@ func (c *Coalescer) claim(ctx context.Context, l *roll.Look) (age time.Duration,
 	}
 
 	age = l.ReadTime.Sub(seen.UpdateTime)
-	if seen.By != "" && seen.By != c.name && seen.Over.Equal(l.AsOf) && age < c.claimHolds(l) {
+	if seen.By != "" && seen.By != c.name && seen.Over.Equal(l.AsOf) && age < c.claimDuration(l) {
 		return age, true
 	}
 
@@ -55,16 +55,16 @@ func (c *Coalescer) claim(ctx context.Context, l *roll.Look) (age time.Duration,
 	return 0, false
 }
 
-// claimHolds returns how long a claim holds. It is one and a half times as long as the last sum
+// claimDuration returns how long a claim holds. It is one and a half times as long as the last sum
 // took, because not all sums take the same time. An instance that has not written its roll-up by
 // then has died, or takes too long.
-func (c *Coalescer) claimHolds(l *roll.Look) time.Duration {
+func (c *Coalescer) claimDuration(l *roll.Look) time.Duration {
 	switch {
 	case l.Long && !c.takesLong(l.RollUp.Tally.Took): // no roll-up says how long
 		return c.longTimeout()
 	case l.Long:
-		return min(c.took(l)*3/2, c.longTimeout())
+		return min(c.lastSumTook(l)*3/2, c.longTimeout())
 	default:
-		return min(c.took(l)*3/2, c.options.Timeout)
+		return min(c.lastSumTook(l)*3/2, c.options.Timeout)
 	}
 }

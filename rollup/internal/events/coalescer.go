@@ -68,23 +68,23 @@ func (c *Coalescer) state(counter route.Counter) *counterState {
 	return s
 }
 
-// fresh reports whether less than freshFor has passed since a commit, by the server's time. Before
-// the first look that time is not known, and nothing is fresh. The mutex is held.
-func (c *Coalescer) fresh(commit time.Time) bool {
+// isFresh reports whether less than freshFor has passed since a commit, by the server's time.
+// Before the first look that time is not known, and nothing is fresh. The mutex is held.
+func (c *Coalescer) isFresh(commit time.Time) bool {
 	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
 }
 
-// holding returns ctx, limited to the time for which an event may be held.
-func (c *Coalescer) holding(ctx context.Context) (context.Context, context.CancelFunc) {
+// withHoldLimit returns ctx, limited to the time for which an event may be held.
+func (c *Coalescer) withHoldLimit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.options.Hold <= 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, c.options.Hold)
 }
 
-// now returns an upper bound on the server's time. Before the first look it is not
+// serverNow returns an upper bound on the server's time. Before the first look it is not
 // known, and now returns zero. The mutex is held.
-func (c *Coalescer) now() time.Time {
+func (c *Coalescer) serverNow() time.Time {
 	if c.newest.IsZero() {
 		return time.Time{}
 	}

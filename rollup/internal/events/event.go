@@ -24,8 +24,8 @@ type Event struct {
 	Time time.Time
 }
 
-// told returns the latest time that the event carries.
-func (e *Event) told() time.Time { return roll.Later(e.UpdateTime, e.Time) }
+// latestTime returns the latest time that the event carries.
+func (e *Event) latestTime() time.Time { return roll.Later(e.UpdateTime, e.Time) }
 
 // commit returns when the write was committed; zero: unknown. The documents of a deletion tell when
 // the document was written before, so the event's own time counts, too.
@@ -33,7 +33,7 @@ func (e *Event) commit() time.Time {
 	if e.UpdateTime.IsZero() {
 		return time.Time{}
 	}
-	return e.told()
+	return e.latestTime()
 }
 
 // An entry is a counter for which an event is held, and the generation that it waits for there.
@@ -42,9 +42,9 @@ type entry struct {
 	generation *generation
 }
 
-// Changed takes an event, and the counters to which the changed document belongs. It returns nil if
-// the event may be acknowledged, because each counter is done with it. A counter is done with an
-// event
+// HandleEvent takes an event, and the counters to which the changed document belongs. It returns
+// nil if the event may be acknowledged, because each counter is done with it. A counter is done
+// with an event
 //
 //   - when a snapshot later than the event's arrival was rolled up, or found the app's own document
 //     missing;
@@ -56,7 +56,7 @@ type entry struct {
 //   - once a note for audits names the counter, if that is circular and the event came without its
 //     documents.
 //
-// If a counter fails the event, Changed waits until the others have ended, too, and returns an
+// If a counter fails the event, HandleEvent waits until the others have ended, too, and returns an
 // error. Then the event must be delivered again, to this or any other instance. A counter fails the
 // event when ctx ends, or when the event was held for Options.Hold.
 //
@@ -64,7 +64,7 @@ type entry struct {
 // that one and gets the same answer. If the copy's own time is up first, it fails alone.
 //
 // The looks and writes that an anchor waits for have the values of the anchor's context.
-func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Concern) (Ending, error) {
+func (c *Coalescer) HandleEvent(ctx context.Context, e Event, concerns ...route.Concern) (Ending, error) {
 	err := c.noteUntold(ctx, concerns)
 	if err != nil {
 		return Ending{}, err
@@ -106,23 +106,23 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Conc
 // returns the generation, and the event must be held for it. If the counter is done with the event,
 // enter returns nil. The mutex is held.
 func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, ending *Ending) (*counterState, *generation) {
-	told, commit := e.told(), e.commit()
-	if concern.Untold || concern.Unchanged && (concern.Circular || c.fresh(commit)) {
+	latest, commit := e.latestTime(), e.commit()
+	if concern.Untold || concern.Unchanged && (concern.Circular || c.isFresh(commit)) {
 		return nil, nil
 	}
 
 	s := c.state(concern.Counter)
-	if !s.unkept.over(told) {
+	if !s.unkept.over(latest) {
 		ending.Unkept = true
 		return nil, nil
 	}
 
 	if g := s.open; g != nil {
 		if c.options.Alarms != nil {
-			g.told = roll.Later(g.told, told)
+			g.latestTime = roll.Later(g.latestTime, latest)
 		}
-		if e.UpdateTime.After(g.latest) {
-			g.latest = e.UpdateTime
+		if e.UpdateTime.After(g.latestUpdate) {
+			g.latestUpdate = e.UpdateTime
 		}
 
 		if !g.weak || concern.Unchanged && !commit.Before(g.commit) {
@@ -134,19 +134,19 @@ func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, 
 		return s, g
 	}
 
-	if c.knowsAlarm(s, told) {
+	if c.knowsAlarm(s, latest) {
 		ending.Deferred = true
 		return nil, nil
 	}
 
 	g := &generation{
-		anchor: e.ID,
-		weak:   concern.Unchanged,
-		commit: commit,
-		values: context.WithoutCancel(ctx),
-		latest: e.UpdateTime,
-		told:   told,
-		done:   make(chan struct{}),
+		anchor:       e.ID,
+		weak:         concern.Unchanged,
+		commit:       commit,
+		values:       context.WithoutCancel(ctx),
+		latestUpdate: e.UpdateTime,
+		latestTime:   latest,
+		done:         make(chan struct{}),
 	}
 	s.open = g
 
@@ -183,7 +183,7 @@ func (c *Coalescer) noteUntold(ctx context.Context, concerns []route.Concern) er
 //
 // Only a held event has a timer. One for each absorbed event would cost more than all else.
 func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Ending, error) {
-	ctx, cancel := c.holding(ctx)
+	ctx, cancel := c.withHoldLimit(ctx)
 	defer cancel()
 
 	ending.Held = true
@@ -211,7 +211,7 @@ func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Endi
 
 // join waits for the copy of an event that came first.
 func (c *Coalescer) join(ctx context.Context, first *delivery) (Ending, error) {
-	ctx, cancel := c.holding(ctx)
+	ctx, cancel := c.withHoldLimit(ctx)
 	defer cancel()
 
 	select {

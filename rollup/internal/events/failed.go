@@ -10,11 +10,11 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// failed is called after a failure, and returns when to look next. The call that failed may have
-// taken effect all the same.
-func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) (next time.Time) {
+// handleFailure is called after a failure, and returns when to look next. The call that failed may
+// have taken effect all the same.
+func (c *Coalescer) handleFailure(ctx context.Context, s *counterState, oldest string, err error) (next time.Time) {
 	if errors.Is(err, roll.ErrUnkept) {
-		c.unkeep(ctx, s, oldest, err)
+		c.markUnkept(ctx, s, oldest, err)
 		return time.Now()
 	}
 
@@ -44,15 +44,15 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	return time.Now().Add(c.roller.PauseAfter(s.failures-1, s.step)) // no pause follows the first failure: most often the next try succeeds
 }
 
-// unkeep tells and notes that the counter is unkept, and has it pause.
-func (c *Coalescer) unkeep(ctx context.Context, s *counterState, oldest string, err error) {
-	c.roller.TellUnkept(ctx, s.counter, oldest, err)
+// markUnkept tells and notes that the counter is unkept, and has it pause.
+func (c *Coalescer) markUnkept(ctx context.Context, s *counterState, oldest string, err error) {
+	c.roller.LogUnkept(ctx, s.counter, oldest, err)
 	c.noteUnkept(ctx, s.counter, oldest)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures, s.refused = 0, false
-	s.unkeep(c.newest, c.now())
+	s.markUnkept(c.newest, c.serverNow())
 }
 
 // noteUnkept notes for audits that the counter is unkept, before its events are acknowledged. So

@@ -24,7 +24,7 @@ func (c *Coalescer) forget(s *counterState) {
 func (s *counterState) rememberedUntil() time.Time {
 	return slices.MaxFunc([]time.Time{
 		s.ownUntil,
-		s.known.until,
+		s.knownAlarm.until,
 		s.long.until,
 		s.alarmless.until,
 		s.unkept.until.Add(note.LongestUnkept),

@@ -17,14 +17,15 @@ import (
 //	┌────────────────────────────────────────────────────────────┐
 //	│ unknown                                                    │ ◀────────────────┐
 //	└────────────────────────────────────────────────────────────┘                  │
-//	                  │ an event (enter) or an alarm (ring)                         │
+//	                  │ an event (enter) or an alarm (holdAlarm)                    │
 //	                  ▼                                                             │
 //	┌────────────────────────────────────────────────────────────┐                  │
 //	│ probed: the prober sleeps until its look, closes the open  │                  │
 //	│ generation, looks, and may sum and write                   │                  │
 //	└────────────────────────────────────────────────────────────┘                  │
 //	     │ a look is due, and      ▲ an event that must be held, an alarm,          │
-//	     ▼ nothing waits (close)   │ or the end of a long sum (sumApart)            │
+//	     ▼ nothing waits           │ or the end of a long sum (sumApart)            │
+//	       (closeOpen)             │                                                │
 //	┌────────────────────────────────────────────────────────────┐                  │
 //	│ remembered: no prober runs                                 │ ─────────────────┘
 //	└────────────────────────────────────────────────────────────┘  rememberedUntil is over (forget)
@@ -33,12 +34,12 @@ import (
 // counter is not forgotten. Each of the following may be so in any state but the first,
 // and ends by itself when its time is over:
 //
-//	alarm known    events are deferred at once     begun by makeAlarm, ended by unkeep, too
+//	alarm known    events are deferred at once     begun by makeAlarm, ended by markUnkept, too
 //	alarmless      no alarm is made                begun by tryTwice
-//	own            this instance goes first        begun by covered
-//	unkept         events are done at once         begun by unkeep, ended by observe and covered, too
-//	long           events are deferred             begun by noteLong or failedLong, ended by observe, too
-//	resting        no long sum begins              begun by failedLong, ended by covered, too
+//	own            this instance goes first        begun by recordRollUp
+//	unkept         events are done at once         begun by markUnkept, ended by observe and recordRollUp, too
+//	long           events are deferred             begun by noteLong or handleLongFailure, ended by observe, too
+//	resting        no long sum begins              begun by handleLongFailure, ended by recordRollUp, too
 type counterState struct {
 	counter route.Counter
 	step    time.Duration // the unit of pauses and back-offs: Roller.Step
@@ -46,10 +47,10 @@ type counterState struct {
 
 	open   *generation   // absorbs events; nil when none does
 	closed []*generation // wait to be covered, oldest first
-	alarms []*generation // one for each alarm that rings; see Coalescer.Rings
+	alarms []*generation // one for each alarm that rings; see Coalescer.HandleAlarm
 
-	known   known     // the alarm that stands for further events
-	chained time.Time // when the last alarm rings that this instance made because of a window
+	knownAlarm  knownAlarm // the alarm that stands for further events
+	windowAlarm time.Time  // when the last alarm rings that this instance made because of a window
 
 	unkept    pause // nothing is tried, because the counter is unkept
 	alarmless pause // no alarm is made, because two could not be made
@@ -73,35 +74,35 @@ type counterState struct {
 // acknowledged until the generation is covered or deferred, or the counter is unkept. It stands for
 // the others, which are acknowledged on arrival.
 type generation struct {
-	anchor   string          // event id
-	weak     bool            // the anchor changes no total; see Concern.Unchanged
-	commit   time.Time       // of the anchor
-	values   context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
-	latest   time.Time       // the latest update time that its events' documents carry
-	told     time.Time       // the latest time of any kind that its events carry
-	missing  int             // Alarm.Missing
-	from     time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
-	done     chan struct{}   // closed when the generation is covered, deferred, unkept or failed
-	asOf     time.Time       // of the roll-up that covers it; valid after done
-	deferred bool            // it ended because an alarm stands for it; valid after done
-	unkept   bool            // it ended because the counter is unkept; valid after done
-	err      error           // valid after done
+	anchor       string          // event id
+	weak         bool            // the anchor changes no total; see Concern.Unchanged
+	commit       time.Time       // of the anchor
+	values       context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
+	latestUpdate time.Time       // the latest update time that its events' documents carry
+	latestTime   time.Time       // the latest time of any kind that its events carry
+	missing      int             // Alarm.Missing
+	coveredFrom  time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
+	done         chan struct{}   // closed when the generation is covered, deferred, unkept or failed
+	asOf         time.Time       // of the roll-up that covers it; valid after done
+	deferred     bool            // it ended because an alarm stands for it; valid after done
+	unkept       bool            // it ended because the counter is unkept; valid after done
+	err          error           // valid after done
 }
 
 // release ends every closed generation that a roll-up with this as_of covers, and every alarm whose
 // time is not later than rung.
 func (s *counterState) release(asOf, rung time.Time) {
 	covered := func(g *generation) { g.asOf = asOf }
-	s.closed = end(s.closed, asOf, covered)
-	s.alarms = end(s.alarms, rung, covered)
+	s.closed = endCovered(s.closed, asOf, covered)
+	s.alarms = endCovered(s.alarms, rung, covered)
 }
 
-// end ends those of the generations that are covered from a time at or before the time given, and
-// returns the others. While a sum runs apart from the prober, there may be some without a
-// covered-from time, because their look is under way.
-func end(all []*generation, by time.Time, how func(*generation)) []*generation {
+// endCovered ends those of the generations that are covered from a time at or before the time
+// given, and returns the others. While a sum runs apart from the prober, there may be some without
+// a covered-from time, because their look is under way.
+func endCovered(all []*generation, by time.Time, how func(*generation)) []*generation {
 	return slices.DeleteFunc(all, func(g *generation) bool {
-		if g.from.IsZero() || g.from.After(by) {
+		if g.coveredFrom.IsZero() || g.coveredFrom.After(by) {
 			return false
 		}
 		how(g)
@@ -110,13 +111,13 @@ func end(all []*generation, by time.Time, how func(*generation)) []*generation {
 	})
 }
 
-// unkeep releases every generation, and every alarm due at the time of the newest look. The
+// markUnkept releases every generation, and every alarm due at the time of the newest look. The
 // counter is then done with their events, although no roll-up covers them. After that it pauses,
 // for a step the first time, and twice as long each further time in a row. server is an upper bound
 // on the server's time.
-func (s *counterState) unkeep(now, server time.Time) {
-	s.unkept.begin(s.step, note.LongestUnkept, server)
-	s.known = known{}
+func (s *counterState) markUnkept(now, server time.Time) {
+	s.unkept.start(s.step, note.LongestUnkept, server)
+	s.knownAlarm = knownAlarm{}
 
 	if s.open != nil {
 		s.closed = append(s.closed, s.open)
@@ -127,7 +128,7 @@ func (s *counterState) unkeep(now, server time.Time) {
 		close(g.done)
 	}
 	s.closed = nil
-	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
+	s.alarms = endCovered(s.alarms, now, func(g *generation) { g.unkept = true })
 }
 
 // fail ends the generation g with err, unless it has ended already.
@@ -157,15 +158,15 @@ func (s *counterState) uncovered(ctx context.Context) error {
 	return fmt.Errorf("rollup: no roll-up of %s covered the event in time: %w", s.counter.RollUp, err)
 }
 
-// A known alarm stands for all events that come early enough. The zero value knows of none.
-type known struct {
+// A knownAlarm stands for all events that come early enough. The zero value knows of none.
+type knownAlarm struct {
 	at    time.Time // when it rings
 	until time.Time // when this instance stops relying on it, by the local clock
 }
 
 // over reports whether this instance stops relying on the alarm, by its monotonic clock, which
 // stands still while a machine is suspended, and by its wall clock.
-func (k known) over(monotonic, wall time.Time) bool {
+func (k knownAlarm) over(monotonic, wall time.Time) bool {
 	return !monotonic.Before(k.until) || !wall.Before(k.until.Round(0))
 }
 

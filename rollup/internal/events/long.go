@@ -36,8 +36,8 @@ func (c *Coalescer) longTimeout() time.Duration {
 	return max(c.options.LongTimeout, c.options.Timeout)
 }
 
-// took returns how long the last sum took, but at most as long as a sum may take.
-func (c *Coalescer) took(l *roll.Look) time.Duration {
+// lastSumTook returns how long the last sum took, but at most as long as a sum may take.
+func (c *Coalescer) lastSumTook(l *roll.Look) time.Duration {
 	if l.Long {
 		return min(l.RollUp.Tally.Took, c.longTimeout())
 	}

@@ -33,7 +33,7 @@ func (c *Coalescer) awaitDocument(ctx context.Context, s *counterState, l *roll.
 		}
 		err := c.tryTwice(s, func() error { return c.roller.CreateAlarm(ctx, a) })
 		if err != nil {
-			c.unchained(ctx, l)
+			c.noteMissingAlarm(ctx, l)
 			return
 		}
 	}
@@ -54,7 +54,7 @@ func (c *Coalescer) missingNext(s *counterState, l *roll.Look) (numbers []int) {
 	}
 	for _, g := range s.alarms {
 		next := g.missing + 1
-		if !g.from.After(l.ReadTime) && next <= len(missingAfter) {
+		if !g.coveredFrom.After(l.ReadTime) && next <= len(missingAfter) {
 			numbers = append(numbers, next)
 		}
 	}

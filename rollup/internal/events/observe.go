@@ -8,17 +8,17 @@ import (
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 )
 
-// covered releases what this instance's roll-up covers, and remembers that it wrote the roll-up.
-// The mutex is held.
-func (c *Coalescer) covered(s *counterState, l *roll.Look) {
+// recordRollUp releases what this instance's roll-up covers, and remembers that it wrote the
+// roll-up. The mutex is held.
+func (c *Coalescer) recordRollUp(s *counterState, l *roll.Look) {
 	s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}
 	s.release(l.ReadTime, coveredOnceWritten(l))
 	s.own = l.ReadTime
 
-	own := min(c.roller.Cadence(l), max(s.step, c.canBeHeld()))
+	own := min(c.roller.Cadence(l), max(s.step, c.longestHold()))
 	s.ownUntil = l.Received.Add(own)
 	if len(c.roller.NextTurns(l)) > 0 {
-		s.ownUntil = l.Received.Add(roll.TurnsKept * own)
+		s.ownUntil = l.Received.Add(roll.TurnCadences * own)
 	}
 }
 
@@ -41,17 +41,17 @@ func (c *Coalescer) observe(s *counterState, l *roll.Look) (plan, error) {
 	}
 
 	for _, g := range s.closed {
-		if g.latest.After(l.ReadTime) {
-			return plan{}, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.ReadTime, g.latest)
+		if g.latestUpdate.After(l.ReadTime) {
+			return plan{}, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.ReadTime, g.latestUpdate)
 		}
 	}
 	for _, g := range s.closed {
-		if g.from.IsZero() {
-			g.from = l.ReadTime
+		if g.coveredFrom.IsZero() {
+			g.coveredFrom = l.ReadTime
 		}
 	}
 
-	s.release(l.Covers(), alarmsCoveredUntil(l))
+	s.release(l.CoveredUntil(), alarmsCoveredUntil(l))
 
 	if l.Missing() { // this covers and paces like a roll-up: deleting a post deletes its likes, too
 		s.release(l.ReadTime, l.ReadTime)

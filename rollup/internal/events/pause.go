@@ -10,14 +10,14 @@ type pause struct {
 	serverUntil time.Time     // when it ends by the server's, because the clock of a suspended machine stands still
 }
 
-// begin begins the next pause. It is as long as first, or twice as long as the last one, but no
+// start begins the next pause. It is as long as first, or twice as long as the last one, but no
 // longer than longest. server is what time it is at the server, or somewhat later.
-func (p *pause) begin(first, longest time.Duration, server time.Time) {
+func (p *pause) start(first, longest time.Duration, server time.Time) {
 	p.step = min(max(2*p.step, first), longest)
 	p.until, p.serverUntil = time.Now().Add(p.step), server.Add(p.step)
 }
 
-// over reports whether the pause is over, by the local clock or by a time that the server told.
-func (p *pause) over(told time.Time) bool {
-	return p.step == 0 || !time.Now().Before(p.until) || !told.Before(p.serverUntil)
+// over reports whether the pause is over, by the local clock or by the server's.
+func (p *pause) over(server time.Time) bool {
+	return p.step == 0 || !time.Now().Before(p.until) || !server.Before(p.serverUntil)
 }

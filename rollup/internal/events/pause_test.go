@@ -14,12 +14,12 @@ func TestPausesGrow(t *testing.T) {
 		var p pause
 		var steps []time.Duration
 		for range 4 {
-			p.begin(20*time.Second, time.Minute, time.Now())
+			p.start(20*time.Second, time.Minute, time.Now())
 			steps = append(steps, p.step)
 			time.Sleep(p.step + time.Hour)
 		}
 		p = pause{}
-		p.begin(20*time.Second, time.Minute, time.Now())
+		p.start(20*time.Second, time.Minute, time.Now())
 		steps = append(steps, p.step)
 
 		if want := []time.Duration{20e9, 40e9, 60e9, 60e9, 20e9}; !slices.Equal(steps, want) {
@@ -46,7 +46,7 @@ func TestPauseIsOver(t *testing.T) {
 			if !p.over(server) {
 				t.Error("a pause is not over that never began")
 			}
-			p.begin(time.Minute, time.Minute, server)
+			p.start(time.Minute, time.Minute, server)
 			time.Sleep(test.passed)
 			if over := p.over(server.Add(test.passes)); over != test.want {
 				t.Errorf("%s it is over: %v, want %v", test.name, over, test.want)

@@ -22,23 +22,23 @@ func (c *Coalescer) startProbing(s *counterState) {
 // requests.
 func (c *Coalescer) probe(s *counterState) {
 	for {
-		oldest := c.close(s)
+		oldest := c.closeOpen(s)
 		if oldest == nil {
 			return
 		}
 
 		next, err := c.rollUp(oldest.values, s, oldest.anchor)
 		if err != nil {
-			next = c.failed(oldest.values, s, oldest.anchor, err)
+			next = c.handleFailure(oldest.values, s, oldest.anchor, err)
 		}
 		time.Sleep(time.Until(next))
 	}
 }
 
-// close closes the open generation, and returns the generation that has waited longest, or an alarm
-// if no event waits. It returns nil if none of either is left. Then the prober ends. After a
+// closeOpen closes the open generation, and returns the generation that has waited longest, or an
+// alarm if no event waits. It returns nil if none of either is left. Then the prober ends. After a
 // failure it leaves the open generation open: docs/design/rules.md#anchor-held.
-func (c *Coalescer) close(s *counterState) (oldest *generation) {
+func (c *Coalescer) closeOpen(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -78,7 +78,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return next, err
 	}
 
-	if p.sums && (l.Long || c.slow(&l)) {
+	if p.sums && (l.Long || c.worthClaim(&l)) {
 		age, another := c.claim(looking, &l)
 		if another {
 			p = c.planClaimed(s, &l, age)
@@ -110,7 +110,7 @@ func (c *Coalescer) sumAndWrite(ctx context.Context, s *counterState, l *roll.Lo
 		c.noteLong(s, l)
 		return 0, err
 	}
-	c.chain(ctx, s, l)
+	c.makeWindowAlarm(ctx, s, l)
 
 	c.mu.Lock()
 	p := c.pace(s, l)
@@ -122,14 +122,14 @@ func (c *Coalescer) sumAndWrite(ctx context.Context, s *counterState, l *roll.Lo
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.covered(s, l)
+	c.recordRollUp(s, l)
 	return c.waitAfter(s, l, p), nil
 }
 
 // sumApart sums and writes what the look has seen, while the prober goes on. The prober sums
 // nothing until that has ended.
 func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l roll.Look) {
-	c.roller.TellOnce(ctx, slog.LevelInfo, "sums take long; events are deferred", l.Counter, l.EventID, nil,
+	c.roller.LogOnce(ctx, slog.LevelInfo, "sums take long; events are deferred", l.Counter, l.EventID, nil,
 		"took", l.RollUp.Tally.Took, "num_shards", l.RollUp.Tally.NumShards)
 	c.mu.Lock()
 	s.long.summing = true
@@ -138,7 +138,7 @@ func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l roll.Look) 
 	go func() {
 		_, err := c.sumAndWrite(ctx, s, &l, c.longTimeout())
 		if err != nil {
-			c.failedLong(ctx, s, &l, err)
+			c.handleLongFailure(ctx, s, &l, err)
 		}
 
 		c.mu.Lock()
@@ -148,12 +148,12 @@ func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l roll.Look) 
 	}()
 }
 
-// failedLong has the counter rest after a long sum that failed. What waits is deferred to the end
-// of the rest.
-func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *roll.Look, err error) {
+// handleLongFailure has the counter rest after a long sum that failed. What waits is deferred to
+// the end of the rest.
+func (c *Coalescer) handleLongFailure(ctx context.Context, s *counterState, l *roll.Look, err error) {
 	switch {
 	case errors.Is(err, roll.ErrUnkept):
-		c.unkeep(ctx, s, l.EventID, err)
+		c.markUnkept(ctx, s, l.EventID, err)
 		return
 	case errors.Is(err, roll.ErrConflict):
 		c.options.Logger.DebugContext(ctx, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", l.EventID, "error", err)
@@ -161,7 +161,7 @@ func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *roll.Loo
 	}
 
 	c.mu.Lock()
-	s.long.rest.begin(firstRest, longestRest, c.now())
+	s.long.rest.start(firstRest, longestRest, c.serverNow())
 	s.long.until = s.long.rest.until.Add(longKnownFor)
 	c.mu.Unlock()
 	c.options.Logger.Log(ctx, slog.LevelWarn, "long sum failed; its counter rests", "counter", s.counter.RollUp, "event_id", l.EventID,

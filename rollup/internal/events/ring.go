@@ -11,20 +11,20 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// Rings takes an alarm that rings, and the routes of this instance. It returns nil if the alarm is
-// done. An alarm is done
+// HandleAlarm takes an alarm that rings, and the routes of this instance. It returns nil if the
+// alarm is done. An alarm is done
 //
 //   - when its counter has a roll-up that is as of the alarm's time or later;
 //   - when a look at that time or later found the app's own document missing, or its counter turned
 //     out to be unkept;
 //   - when a later alarm of the counter stands for it.
 //
-// Rings returns an error only if it could not even make a later alarm. Then the alarm must ring
-// again.
+// HandleAlarm returns an error only if it could not even make a later alarm. Then the alarm must
+// ring again.
 //
 // An alarm that other routes have made counts as a change by the routes of this instance. It also
 // rings once more, because the instances of those routes may be at work in a while.
-func (c *Coalescer) Rings(ctx context.Context, a roll.Alarm, routes route.Routes) (Ending, error) {
+func (c *Coalescer) HandleAlarm(ctx context.Context, a roll.Alarm, routes route.Routes) (Ending, error) {
 	counter, ok := routes.Counter(a.RollUp)
 
 	again := !a.Last && (!ok || counter.Template.Hash() != a.Routes)
@@ -38,7 +38,7 @@ func (c *Coalescer) Rings(ctx context.Context, a roll.Alarm, routes route.Routes
 	var ending Ending
 	if ok {
 		var err error
-		ending, err = c.ring(ctx, a, counter)
+		ending, err = c.holdAlarm(ctx, a, counter)
 		if err != nil && c.options.Alarms != nil {
 			return c.handOn(ctx, a, counter, err)
 		}
@@ -48,18 +48,18 @@ func (c *Coalescer) Rings(ctx context.Context, a roll.Alarm, routes route.Routes
 	}
 
 	if again && c.options.Alarms == nil {
-		return ending, c.ringsAgain(a)
+		return ending, c.ringAgain(a)
 	}
 	return ending, nil
 }
 
-// ringsAgain returns an error as long as instances of other routes may be at work that wait for the
+// ringAgain returns an error as long as instances of other routes may be at work that wait for the
 // alarm. An instance that makes no alarms has only that way to have it ring once more. If it has
 // looked at nothing yet, it goes by the local clock.
-func (c *Coalescer) ringsAgain(a roll.Alarm) error {
+func (c *Coalescer) ringAgain(a roll.Alarm) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
+	now := c.serverNow()
 	if now.IsZero() {
 		now = time.Now()
 	}
@@ -69,27 +69,27 @@ func (c *Coalescer) ringsAgain(a roll.Alarm) error {
 	return nil
 }
 
-// ring has an alarm wait for its roll-up.
-func (c *Coalescer) ring(ctx context.Context, a roll.Alarm, counter route.Counter) (Ending, error) {
+// holdAlarm has an alarm wait for its roll-up.
+func (c *Coalescer) holdAlarm(ctx context.Context, a roll.Alarm, counter route.Counter) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	if !s.unkept.over(a.At) && !c.now().Before(a.At) {
+	if !s.unkept.over(a.At) && !c.serverNow().Before(a.At) {
 		c.mu.Unlock()
 		return Ending{Unkept: true}, nil
 	}
 
 	g := &generation{
-		anchor:  "alarm of " + a.At.Format(time.RFC3339Nano),
-		values:  context.WithoutCancel(ctx),
-		from:    a.At,
-		missing: a.Missing,
-		done:    make(chan struct{}),
+		anchor:      "alarm of " + a.At.Format(time.RFC3339Nano),
+		values:      context.WithoutCancel(ctx),
+		coveredFrom: a.At,
+		missing:     a.Missing,
+		done:        make(chan struct{}),
 	}
 	s.alarms = append(s.alarms, g)
 	c.startProbing(s)
 	c.mu.Unlock()
 
-	held, cancel := c.holding(ctx)
+	held, cancel := c.withHoldLimit(ctx)
 	defer cancel()
 	select {
 	case <-g.done:
@@ -104,11 +104,11 @@ func (c *Coalescer) ring(ctx context.Context, a roll.Alarm, counter route.Counte
 func (c *Coalescer) handOn(ctx context.Context, a roll.Alarm, counter route.Counter, failure error) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	s.handedOn.begin(firstHandOn, longestHandOn, c.now())
+	s.handedOn.start(firstHandOn, longestHandOn, c.serverNow())
 	if !s.probing {
 		c.forget(s)
 	}
-	at := roll.Later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + s.handedOn.step)
+	at := roll.Later(c.serverNow(), a.At).Truncate(roundedTo).Add(roundedTo + s.handedOn.step)
 	c.mu.Unlock()
 
 	level := slog.LevelWarn

@@ -28,7 +28,7 @@ func (c *Coalescer) plan(s *counterState, l *roll.Look) plan {
 		return c.planLong(s, l)
 	}
 
-	at := c.deferTo(s, l)
+	at := c.deferTime(s, l)
 	if !at.IsZero() {
 		return plan{deferTo: at}
 	}
@@ -39,9 +39,9 @@ func (c *Coalescer) plan(s *counterState, l *roll.Look) plan {
 func (c *Coalescer) planTurn(s *counterState, l *roll.Look) plan {
 	wait := c.turn(s, l)
 	switch {
-	case s.waits():
+	case s.hasWaiting():
 		return plan{sums: wait <= 0, wait: wait}
-	case c.defers(s, l): // the next event has this instance look at once; see waitAfter
+	case c.defersEvents(s, l): // the next event has this instance look at once; see waitAfter
 		return plan{}
 	default:
 		return plan{wait: wait}
@@ -57,38 +57,38 @@ func (c *Coalescer) planLong(s *counterState, l *roll.Look) plan {
 
 	due := c.pace(s, l).Due(l)
 	switch {
-	case !s.waits():
+	case !s.hasWaiting():
 		return plan{}
 	case !s.long.rest.over(l.ReadTime):
-		return plan{deferTo: ahead(l.ReadTime, max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead), roundedTo)}
-	case due > c.canBeHeld():
+		return plan{deferTo: roundedAhead(l.ReadTime, max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead), roundedTo)}
+	case due > c.longestHold():
 		return plan{deferTo: roll.WithinReach(l.Counter.RollUp, l.ReadTime, l.ReadTime.Add(due))}
 	}
 
 	var p plan
-	if !s.long.summing && s.rings(l.ReadTime) {
+	if !s.long.summing && s.hasDueAlarm(l.ReadTime) {
 		p = c.planTurn(s, l)
 	}
 	if len(s.closed) > 0 {
-		grid := max(roundedTo, c.took(l)/2) // so that the instances make few alarms while one sums
-		p.deferTo, p.alarmsStay = ahead(l.ReadTime, roll.LeastAhead, grid), true
+		grid := max(roundedTo, c.lastSumTook(l)/2) // so that the instances make few alarms while one sums
+		p.deferTo, p.alarmsStay = roundedAhead(l.ReadTime, roll.LeastAhead, grid), true
 	}
 	return p
 }
 
-// deferTo returns when the alarm rings to which whatever waits for the look is deferred. It returns
-// zero if the counter's turn comes while an event can be held.
-func (c *Coalescer) deferTo(s *counterState, l *roll.Look) time.Time {
-	if !c.defers(s, l) || !s.waits() {
+// deferTime returns when the alarm rings to which whatever waits for the look is deferred. It
+// returns zero if the counter's turn comes while an event can be held.
+func (c *Coalescer) deferTime(s *counterState, l *roll.Look) time.Time {
+	if !c.defersEvents(s, l) || !s.hasWaiting() {
 		return time.Time{}
 	}
 
 	due := c.pace(s, l).Due(l)
 	switch {
-	case due <= 0 || due <= c.canBeHeld()-s.waited(l):
+	case due <= 0 || due <= c.longestHold()-s.waitTime(l):
 		return time.Time{}
 	case due < roll.LeastAhead: // rounded up, so that instances that look one after the other make one alarm
-		return ahead(l.ReadTime, roll.LeastAhead, roundedTo)
+		return roundedAhead(l.ReadTime, roll.LeastAhead, roundedTo)
 	default:
 		return roll.WithinReach(l.Counter.RollUp, l.ReadTime, l.ReadTime.Add(due))
 	}
@@ -97,22 +97,22 @@ func (c *Coalescer) deferTo(s *counterState, l *roll.Look) time.Time {
 // planClaimed is plan if another instance has claimed the sum, so long ago. The next look is when
 // that sum should be done. If that has passed, it is at the end of the claim.
 func (c *Coalescer) planClaimed(s *counterState, l *roll.Look, age time.Duration) plan {
-	wait := c.took(l) - age
+	wait := c.lastSumTook(l) - age
 	if wait <= 0 {
-		wait = c.claimHolds(l) - age
+		wait = c.claimDuration(l) - age
 	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0
 	if l.Long { // whatever waits is deferred until then
-		return plan{deferTo: ahead(l.ReadTime, max(wait, roll.LeastAhead), roundedTo)}
+		return plan{deferTo: roundedAhead(l.ReadTime, max(wait, roll.LeastAhead), roundedTo)}
 	}
 	return plan{wait: wait + c.backOff(s)}
 }
 
-// ahead returns a time that is at least so far ahead, rounded up.
-func ahead(now time.Time, least, grid time.Duration) time.Time {
+// roundedAhead returns a time that is at least so far ahead, rounded up.
+func roundedAhead(now time.Time, least, grid time.Duration) time.Time {
 	return now.Add(least + grid).Truncate(grid)
 }
 
@@ -120,7 +120,7 @@ func ahead(now time.Time, least, grid time.Duration) time.Time {
 // the look's roll-up.
 func (c *Coalescer) waitAfter(s *counterState, l *roll.Look, p roll.Pace) time.Duration {
 	switch {
-	case c.defers(s, l): // no event may be held until then, so the next event has this instance look at once
+	case c.defersEvents(s, l): // no event may be held until then, so the next event has this instance look at once
 		return 0
 	case len(c.roller.NextTurns(l)) > 0:
 		return p.DueNext(l) + c.turnTakes(s)
@@ -132,25 +132,25 @@ func (c *Coalescer) waitAfter(s *counterState, l *roll.Look, p roll.Pace) time.D
 // pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
 // the cadence is one through which they can be held.
 func (c *Coalescer) pace(s *counterState, l *roll.Look) roll.Pace {
-	if c.defers(s, l) {
+	if c.defersEvents(s, l) {
 		return c.roller.LivePace(l)
 	}
 	return c.roller.HeldPace(l)
 }
 
-// defers reports whether alarms stand for events that come early. They do if the counter's cadence
-// is longer than events can be held, or if its sums are long.
-func (c *Coalescer) defers(s *counterState, l *roll.Look) bool {
+// defersEvents reports whether alarms stand for events that come early. They do if the counter's
+// cadence is longer than events can be held, or if its sums are long.
+func (c *Coalescer) defersEvents(s *counterState, l *roll.Look) bool {
 	return c.canMakeAlarms(s, l) && (c.roller.Cadence(l) > roll.LongestCadence(c.options.Hold) || l.Long)
 }
 
-// canBeHeld returns for how long an event may be held until its counter is due.
-func (c *Coalescer) canBeHeld() time.Duration { return 3 * roll.LongestCadence(c.options.Hold) }
+// longestHold returns for how long an event may be held until its counter is due.
+func (c *Coalescer) longestHold() time.Duration { return 3 * roll.LongestCadence(c.options.Hold) }
 
 // followsAlarms reports whether most roll-ups of the counter under load follow an alarm, because it
 // is due later than events can be held, or because its sums are long.
 func (c *Coalescer) followsAlarms(s *counterState, l *roll.Look) bool {
-	return c.defers(s, l) && (c.roller.Cadence(l) > c.canBeHeld() || l.Long)
+	return c.defersEvents(s, l) && (c.roller.Cadence(l) > c.longestHold() || l.Long)
 }
 
 // isLong reports whether the counter's next sum is likely to be long, and there are alarms that can
@@ -162,20 +162,20 @@ func (c *Coalescer) isLong(s *counterState, l *roll.Look) bool {
 	return c.canMakeAlarms(s, l) && (c.takesLong(l.RollUp.Tally.Took) || time.Now().Before(s.long.until))
 }
 
-// waits reports whether an event or an alarm waits for a roll-up. The mutex is held.
-func (s *counterState) waits() bool { return len(s.closed)+len(s.alarms) > 0 }
+// hasWaiting reports whether an event or an alarm waits for a roll-up. The mutex is held.
+func (s *counterState) hasWaiting() bool { return len(s.closed)+len(s.alarms) > 0 }
 
-// waited returns how long the oldest generation has waited since its first look.
-func (s *counterState) waited(l *roll.Look) time.Duration {
+// waitTime returns how long the oldest generation has waited since its first look.
+func (s *counterState) waitTime(l *roll.Look) time.Duration {
 	if len(s.closed) == 0 {
 		return 0
 	}
-	return l.ReadTime.Sub(s.closed[0].from)
+	return l.ReadTime.Sub(s.closed[0].coveredFrom)
 }
 
-// rings reports whether an alarm waits whose time has come. The mutex is held.
-func (s *counterState) rings(now time.Time) bool {
-	return slices.ContainsFunc(s.alarms, func(g *generation) bool { return !g.from.After(now) })
+// hasDueAlarm reports whether an alarm waits whose time has come. The mutex is held.
+func (s *counterState) hasDueAlarm(now time.Time) bool {
+	return slices.ContainsFunc(s.alarms, func(g *generation) bool { return !g.coveredFrom.After(now) })
 }
 
 // untilAlarm returns how long to wait if nothing waits but alarms that rang early. If that is long,
@@ -186,8 +186,8 @@ func (c *Coalescer) untilAlarm(s *counterState, l *roll.Look) time.Duration {
 		return 0
 	}
 
-	first := slices.MinFunc(s.alarms, func(a, b *generation) int { return a.from.Compare(b.from) })
-	return min(first.from.Sub(l.ReadTime), s.step)
+	first := slices.MinFunc(s.alarms, func(a, b *generation) int { return a.coveredFrom.Compare(b.coveredFrom) })
+	return min(first.coveredFrom.Sub(l.ReadTime), s.step)
 }
 
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up.
@@ -223,7 +223,7 @@ func (c *Coalescer) turnAmong(s *counterState, l *roll.Look, turns []document.Tu
 
 	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.Counter.Template.Hash() })
 	isNew := ahead < 0
-	if isNew && (s.draw < 0.25 || s.waited(l) > s.step) {
+	if isNew && (s.draw < 0.25 || s.waitTime(l) > s.step) {
 		return free
 	}
 

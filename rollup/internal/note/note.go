@@ -38,8 +38,8 @@ const (
 	noteCounters = document.NotePrefix + "counters"
 )
 
-// untoldOf returns the ID of a template's note that events came without their documents.
-func untoldOf(t *route.Template) string { return document.NotePrefix + "left-" + t.Hash() }
+// untoldID returns the ID of a template's note that events came without their documents.
+func untoldID(t *route.Template) string { return document.NotePrefix + "left-" + t.Hash() }
 
 // unkeptPrefix begins the ID of each note that a counter is unkept. It comes after all others, so
 // that these do not hide the others from a query that has a limit.
@@ -48,8 +48,8 @@ const unkeptPrefix = document.NotePrefix + "unkept-"
 // IsUnkept reports whether the note is that of an unkept counter.
 func (n Note) IsUnkept() bool { return strings.HasPrefix(n.ID, unkeptPrefix) }
 
-// unkeptOf returns the ID of the note that a counter is unkept.
-func unkeptOf(c route.Counter) string { return unkeptPrefix + document.IDOf(c.RollUp) }
+// unkeptID returns the ID of the note that a counter is unkept.
+func unkeptID(c route.Counter) string { return unkeptPrefix + document.IDOf(c.RollUp) }
 
 const (
 	// Every is the least time between two writes of a note that has no names, by one instance.
@@ -93,17 +93,17 @@ type Store interface {
 type Notes struct {
 	store Store
 
-	mu    sync.Mutex
-	noted map[string]time.Time // when a note without names was last sent, by ID and the local clock
+	mu   sync.Mutex
+	sent map[string]time.Time // when a note without names was last sent, by ID and the local clock
 }
 
 // New returns a Notes that writes to the store.
 func New(store Store) *Notes {
-	return &Notes{store: store, noted: make(map[string]time.Time)}
+	return &Notes{store: store, sent: make(map[string]time.Time)}
 }
 
 // All notes that all counters need an audit. If it returns an error, nothing was noted.
-func (n *Notes) All(ctx context.Context) error { return n.note(ctx, noteAll) }
+func (n *Notes) All(ctx context.Context) error { return n.write(ctx, noteAll) }
 
 // Untold notes that an event of the source came without its documents, because they were too large
 // for it. Such an event does not tell which counter its document has left. The totals of that
@@ -112,7 +112,7 @@ func (n *Notes) All(ctx context.Context) error { return n.note(ctx, noteAll) }
 // delivered again.
 func (n *Notes) Untold(ctx context.Context, s route.Source) error {
 	for _, t := range s.Keyed() {
-		err := n.note(ctx, untoldOf(t))
+		err := n.write(ctx, untoldID(t))
 		if err != nil {
 			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", s.Path(), err)
 		}
@@ -123,7 +123,7 @@ func (n *Notes) Untold(ctx context.Context, s route.Source) error {
 // UntoldCounter notes that an event came without its documents, and may be of a change of the
 // counter. If it returns an error, the event must be delivered again.
 func (n *Notes) UntoldCounter(ctx context.Context, c route.Counter) error {
-	err := n.note(ctx, untoldOf(c.Template))
+	err := n.write(ctx, untoldID(c.Template))
 	if err != nil {
 		return err
 	}
@@ -132,15 +132,15 @@ func (n *Notes) UntoldCounter(ctx context.Context, c route.Counter) error {
 
 // Unkept notes that the counter is unkept. Each such counter has a note of its own.
 func (n *Notes) Unkept(ctx context.Context, c route.Counter) error {
-	return renew(ctx, n.store, Note{ID: unkeptOf(c), Counters: map[string]time.Time{c.RollUp: time.Now()}})
+	return renew(ctx, n.store, Note{ID: unkeptID(c), Counters: map[string]time.Time{c.RollUp: time.Now()}})
 }
 
-// note writes a note without names, unless this instance has just done that.
-func (n *Notes) note(ctx context.Context, id string) error {
+// write writes a note without names, unless this instance has just done that.
+func (n *Notes) write(ctx context.Context, id string) error {
 	sent := time.Now()
 
 	n.mu.Lock()
-	last, noted := n.noted[id]
+	last, noted := n.sent[id]
 	n.mu.Unlock()
 	if noted && sent.Sub(last) < Every {
 		return nil
@@ -153,7 +153,7 @@ func (n *Notes) note(ctx context.Context, id string) error {
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.noted[id] = sent
+	n.sent[id] = sent
 	return nil
 }
 
@@ -223,14 +223,14 @@ func editNote(ctx context.Context, store Store, id string, edit func(map[string]
 // UnkeptSince returns when the counter was last noted as unkept; zero if it was not, or was kept
 // since and an audit has seen that.
 func UnkeptSince(ctx context.Context, store Store, c route.Counter) (time.Time, error) {
-	note, err := store.LoadNote(ctx, unkeptOf(c))
+	note, err := store.LoadNote(ctx, unkeptID(c))
 	return note.UpdateTime, err
 }
 
 // UntoldSince returns when it was last noted that events of counters with the counter's template
 // came without their documents; zero if it was not.
 func UntoldSince(ctx context.Context, store Store, c route.Counter) (time.Time, error) {
-	note, err := store.LoadNote(ctx, untoldOf(c.Template))
+	note, err := store.LoadNote(ctx, untoldID(c.Template))
 	return note.UpdateTime, err
 }
 

@@ -66,10 +66,10 @@ func (l *Look) Uncovered() []string {
 	})
 }
 
-// Weigh asks for the magnitudes of totals that seem to differ from the roll-up's. Doubles that
-// cancel out can leave a sum that is smaller than its rounding errors, so it may differ each time
-// it is computed. weigh asks only if nothing but totals of doubles differs.
-func (r *Roller) Weigh(ctx context.Context, l *Look) (err error) {
+// LoadMagnitudes asks for the magnitudes of totals that seem to differ from the roll-up's. Doubles
+// that cancel out can leave a sum that is smaller than its rounding errors, so it may differ each
+// time it is computed. LoadMagnitudes asks only if nothing but totals of doubles differs.
+func (r *Roller) LoadMagnitudes(ctx context.Context, l *Look) (err error) {
 	otherwise := l.Rerouted() || l.RollUp.Tally.NumShards != l.Totals.NumShards()
 	if otherwise || l.AsOf.IsZero() {
 		return nil

@@ -32,8 +32,8 @@ func WithinReach(rollUp string, now, due time.Time) time.Time {
 	return OnGrid(rollUp, day, now.Add(furthest-day))
 }
 
-// CreateDue makes an alarm for when the counter is due. It has a name of its own.
-func (r *Roller) CreateDue(ctx context.Context, l *Look, p Pace) error {
+// CreateDueAlarm makes an alarm for when the counter is due. It has a name of its own.
+func (r *Roller) CreateDueAlarm(ctx context.Context, l *Look, p Pace) error {
 	return r.CreateAlarm(ctx, Alarm{
 		RollUp: l.Counter.RollUp,
 		Routes: l.Counter.Template.Hash(),

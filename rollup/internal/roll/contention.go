@@ -18,16 +18,16 @@ type Contention struct {
 // two may be refused by chance.
 const maxRefused = 3
 
-// locks reports whether the look's roll-up must be written in a lock. Others wait for a lock, so an
-// instance takes one at most every so often.
-func (c *Contention) locks(l *Look, every time.Duration) bool {
+// mustLock reports whether the look's roll-up must be written in a lock. Others wait for a lock, so
+// an instance takes one at most every so often.
+func (c *Contention) mustLock(l *Look, every time.Duration) bool {
 	contended := c.refused >= maxRefused && c.asOf.Equal(l.AsOf)
 	return contended && l.RollUp.Exists() && time.Since(c.locked) >= every
 }
 
-// note notes how the write of the look's roll-up ended. After a write in a lock the document most
+// record notes how the write of the look's roll-up ended. After a write in a lock the document most
 // likely is still contended. So one more refusal is enough for the next lock.
-func (c *Contention) note(l *Look, locked bool, err error) {
+func (c *Contention) record(l *Look, locked bool, err error) {
 	if locked {
 		c.locked = time.Now()
 	}

@@ -18,14 +18,14 @@ func (r *RollUp) readLabels(t *route.Template, fields map[string]any) {
 		case isText:
 			r.Labels[name] = text
 		case !value.IsNothing(fields[name]):
-			r.noteForeign(name, value.KindOf(fields[name]))
+			r.addForeign(name, value.KindOf(fields[name]))
 		}
 	}
 }
 
-// labels returns the labels that the look's roll-up is written with: those whose fields hold
+// writtenLabels returns the labels that the look's roll-up is written with: those whose fields hold
 // nothing of the app's.
-func (l *Look) labels() map[string]string { return l.RollUp.labelsOf(l.Counter) }
+func (l *Look) writtenLabels() map[string]string { return l.RollUp.labelsOf(l.Counter) }
 
 // labelsOf returns the labels that a counter's roll-up should have, if it is r.
 func (r RollUp) labelsOf(c route.Counter) map[string]string {

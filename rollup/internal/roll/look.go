@@ -30,12 +30,12 @@ type Look struct {
 
 	AlarmGone bool // the alarm that the roll-up relies on may be gone
 
-	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
+	magnitudes map[string]float64 // of the totals that LoadMagnitudes has asked for; see Snapshot.Magnitude
 }
 
-// Covers returns the time up to which the roll-up holds every change. One that other routes made
-// covers nothing: docs/design/rules.md#other-routes.
-func (l *Look) Covers() time.Time {
+// CoveredUntil returns the time up to which the roll-up holds every change. One that other routes
+// made covers nothing: docs/design/rules.md#other-routes.
+func (l *Look) CoveredUntil() time.Time {
 	if l.Rerouted() {
 		return time.Time{}
 	}
@@ -97,10 +97,10 @@ func (r *Roller) Sum(ctx context.Context, l *Look) (err error) {
 	l.Took = time.Since(began)
 
 	if err == nil && len(l.RollUp.Foreign) > 0 {
-		r.tellForeign(ctx, l)
+		r.logForeign(ctx, l)
 	}
 	if err == nil && l.Totals.Malformed > 0 {
-		r.nameMalformed(ctx, l)
+		r.logMalformed(ctx, l)
 	}
 	return err
 }
@@ -108,8 +108,8 @@ func (r *Roller) Sum(ctx context.Context, l *Look) (err error) {
 // maxNamed is how many malformed shards a log line names.
 const maxNamed = 5
 
-// nameMalformed logs which shards the sum left out, unless that was logged lately.
-func (r *Roller) nameMalformed(ctx context.Context, l *Look) {
+// logMalformed logs which shards the sum left out, unless that was logged lately.
+func (r *Roller) logMalformed(ctx context.Context, l *Look) {
 	first := r.Options.Logged.First("malformed", l.Counter.RollUp, nil)
 	if !first {
 		return
@@ -123,12 +123,12 @@ func (r *Roller) nameMalformed(ctx context.Context, l *Look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
-// tellForeign logs which totals of a counter are left out, unless that was logged lately.
-func (r *Roller) tellForeign(ctx context.Context, l *Look) {
+// logForeign logs which totals of a counter are left out, unless that was logged lately.
+func (r *Roller) logForeign(ctx context.Context, l *Look) {
 	var fields []string
 	for _, name := range slices.Sorted(maps.Keys(l.RollUp.Foreign)) {
 		fields = append(fields, fmt.Sprintf("%s is %s", name, l.RollUp.Foreign[name]))
 	}
-	r.TellOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
+	r.LogOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
 		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or its captures, or clear the fields")
 }

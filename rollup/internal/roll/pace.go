@@ -73,8 +73,8 @@ func (r *Roller) HeldPace(l *Look) Pace {
 	return Pace{r.Step(l.Counter.Template), max(r.Options.Burst, 1)}
 }
 
-// PaceOf returns the pace of what audits and the schedule roll up.
-func (r *Roller) PaceOf(l *Look) Pace {
+// SchedulePace returns the pace of what audits and the schedule roll up.
+func (r *Roller) SchedulePace(l *Look) Pace {
 	every := l.Counter.Template.Every
 	if every > 0 {
 		return Pace{every, 1}

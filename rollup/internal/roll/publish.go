@@ -14,14 +14,14 @@ import (
 
 // Write publishes what the look has summed. It locks the document if that is contended.
 func (r *Roller) Write(ctx context.Context, l *Look, p Pace, c *Contention) error {
-	locks := c.locks(l, min(p.Cadence, max(r.Step(l.Counter.Template), l.Counter.Template.Every)))
+	locks := c.mustLock(l, min(p.Cadence, max(r.Step(l.Counter.Template), l.Counter.Template.Every)))
 	if locks {
-		r.TellOnce(ctx, slog.LevelWarn, "document written too often; locked for its roll-up", l.Counter, l.EventID, nil, "as_of", l.AsOf)
+		r.LogOnce(ctx, slog.LevelWarn, "document written too often; locked for its roll-up", l.Counter, l.EventID, nil, "as_of", l.AsOf)
 	}
 
 	// A long sum is worth a lock. The app may well have edited its document meanwhile.
 	err := r.publish(ctx, l, p, locks || l.Long && l.Counter.Template.Existing && l.RollUp.Exists())
-	c.note(l, locks, err)
+	c.record(l, locks, err)
 	if err == nil {
 		r.logTotals(ctx, "rolled up", l)
 	}
@@ -54,10 +54,10 @@ func (r *Roller) publish(ctx context.Context, l *Look, p Pace, locks bool) error
 	ctx, cancel := context.WithTimeout(ctx, min(left, r.Options.Timeout))
 	defer cancel()
 
-	names, values := l.kept()
+	names, values := l.writtenTotals()
 	written := RollUp{
 		Values: values,
-		Labels: l.labels(),
+		Labels: l.writtenLabels(),
 		Tally: document.Tally{
 			AsOf:       l.ReadTime,
 			NumShards:  l.Totals.NumShards(),
@@ -80,7 +80,7 @@ func (r *Roller) publish(ctx context.Context, l *Look, p Pace, locks bool) error
 	if locks {
 		return r.store.WriteLocked(ctx, l.Counter, written, l.RollUp.Tally)
 	}
-	written, _ = written.Over(l.RollUp) // it leaves out what is of another kind
+	written, _ = written.WrittenOver(l.RollUp) // it leaves out what is of another kind
 	return r.store.Write(ctx, l.Counter, written)
 }
 
@@ -112,9 +112,9 @@ func (r *Roller) logTotals(ctx context.Context, message string, l *Look) {
 		"totals", l.Totals.Values, "num_shards", l.Totals.NumShards(), "as_of", l.ReadTime)
 }
 
-// kept returns the totals that the look's roll-up is written with: those whose fields hold nothing
-// of the app's.
-func (l *Look) kept() (names []string, values map[string]value.Value) {
+// writtenTotals returns the totals that the look's roll-up is written with: those whose fields hold
+// nothing of the app's.
+func (l *Look) writtenTotals() (names []string, values map[string]value.Value) {
 	names, values = l.Counter.Template.Totals(), l.Totals.Values
 	if len(l.RollUp.Foreign) == 0 {
 		return names, values

@@ -49,9 +49,9 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// TellOnce logs a line about a counter, unless one with the same message and cause was logged
+// LogOnce logs a line about a counter, unless one with the same message and cause was logged
 // lately.
-func (r *Roller) TellOnce(ctx context.Context, level slog.Level, message string, c route.Counter, eventID string, err error, args ...any) {
+func (r *Roller) LogOnce(ctx context.Context, level slog.Level, message string, c route.Counter, eventID string, err error, args ...any) {
 	first := r.Options.Logged.First(message, c.RollUp, err)
 	if !first {
 		return
@@ -62,7 +62,7 @@ func (r *Roller) TellOnce(ctx context.Context, level slog.Level, message string,
 	r.Options.Logger.With("counter", c.RollUp, "event_id", eventID).Log(ctx, level, message, args...)
 }
 
-// TellUnkept logs that a counter is unkept, unless that was logged lately.
-func (r *Roller) TellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
-	r.TellOnce(ctx, slog.LevelError, "counter unkept; no retry can help", c, eventID, err)
+// LogUnkept logs that a counter is unkept, unless that was logged lately.
+func (r *Roller) LogUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
+	r.LogOnce(ctx, slog.LevelError, "counter unkept; no retry can help", c, eventID, err)
 }

@@ -47,7 +47,7 @@ func RollUpOf(t *route.Template, fields map[string]any, updateTime time.Time) Ro
 			continue
 		}
 		if isForeign(field, t.OfTimes(name)) && !r.Tally.Wrote(name) {
-			r.noteForeign(name, value.KindOf(field))
+			r.addForeign(name, value.KindOf(field))
 			continue
 		}
 		v, ok := value.Of(field)
@@ -82,8 +82,8 @@ func isForeign(field any, ofTimes bool) bool {
 	return !isNumber
 }
 
-// noteForeign notes that the field of a total holds a value of the app's.
-func (r *RollUp) noteForeign(name, kind string) {
+// addForeign notes that the field of a total holds a value of the app's.
+func (r *RollUp) addForeign(name, kind string) {
 	if r.Foreign == nil {
 		r.Foreign = make(map[string]string)
 	}
@@ -128,13 +128,13 @@ func (r RollUp) UnwrittenExample(path string) string {
 	return ""
 }
 
-// Over returns r as it is written over what its document holds: with Tally.Before, which keeps what
-// the document's own has, and what r is the first to replace. It reports false if r would replace a
-// value of the app's that is of another kind.
-func (r RollUp) Over(held RollUp) (over RollUp, ok bool) {
+// WrittenOver returns r as it is written over what its document holds: with Tally.Before, which
+// keeps what the document's own has, and what r is the first to replace. It reports false if r
+// would replace a value of the app's that is of another kind.
+func (r RollUp) WrittenOver(held RollUp) (over RollUp, ok bool) {
 	before := make(map[string]value.Value)
 	for name, v := range held.Tally.Before {
-		if r.carries(name) {
+		if r.listsTotal(name) {
 			before[name] = v
 		}
 	}
@@ -163,8 +163,8 @@ func (r RollUp) Over(held RollUp) (over RollUp, ok bool) {
 	return r, true
 }
 
-// carries reports whether the name stays in the tally that r writes.
-func (r RollUp) carries(name string) bool {
+// listsTotal reports whether the name stays in the tally that r writes.
+func (r RollUp) listsTotal(name string) bool {
 	return slices.Contains(r.Tally.Totals, name) || slices.Contains(r.Tally.Former, name)
 }
 

@@ -68,7 +68,7 @@ type Store interface {
 	Write(ctx context.Context, c route.Counter, r RollUp) error
 
 	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, its
-	// tally is still seen, and r can be written Over what it holds. So r.UpdateTime has no meaning,
+	// tally is still seen, and r can be WrittenOver what it holds. So r.UpdateTime has no meaning,
 	// and a concurrent write to other fields of the document does not make Firestore refuse this
 	// write. The document is locked from when its tally and totals are read to the write, and others
 	// who write it wait meanwhile.

@@ -6,11 +6,11 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// TurnsKept is for how many cadences a revision keeps its turn after its last roll-up.
-const TurnsKept = 10
+// TurnCadences is for how many cadences a revision keeps its turn after its last roll-up.
+const TurnCadences = 10
 
 // maxTurns is how many revisions may have turns besides the one that rolled up last. Within
-// turnsKept cadences there are two or three. Each makes the others wait.
+// TurnCadences cadences there are two or three. Each makes the others wait.
 const maxTurns = 4
 
 // Turns returns the last roll-up by each of the revisions that are at work, the oldest first. A
@@ -24,7 +24,7 @@ func (r *Roller) Turns(l *Look) []document.Turn {
 	tally := l.RollUp.Tally
 	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
 		age := l.AsOf.Sub(t.AsOf)
-		return age < 0 || age > TurnsKept*r.Cadence(l)
+		return age < 0 || age > TurnCadences*r.Cadence(l)
 	})
 	if len(turns) > maxTurns {
 		turns = nil

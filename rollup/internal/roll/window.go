@@ -31,11 +31,11 @@ const (
 // errNoAlarms says that there is no queue that could make the alarm of a roll-up.
 var errNoAlarms = errors.New("rollup: a total with a window needs alarms, and there is no queue")
 
-// NextLeaves returns when the counter must be rolled up because the first document may have left a
-// window. It returns zero if no document leaves. The time is rounded up to a grid, whose step is a
-// part of the window or the counter's cadence. Each counter has a phase of its own, so that the
+// NextLeaveTime returns when the counter must be rolled up because the first document may have left
+// a window. It returns zero if no document leaves. The time is rounded up to a grid, whose step is
+// a part of the window or the counter's cadence. Each counter has a phase of its own, so that the
 // alarms of many do not ring at once.
-func (r *Roller) NextLeaves(l *Look) time.Time {
+func (r *Roller) NextLeaveTime(l *Look) time.Time {
 	var first time.Time
 	for _, leaving := range l.Totals.Leaving {
 		if leaving.At.Sub(l.ReadTime) > longestAhead {
@@ -65,7 +65,7 @@ func (r *Roller) PlanAlarm(l *Look, made time.Time) (next time.Time, needed bool
 		seen = time.Time{}
 	}
 
-	next = r.NextLeaves(l)
+	next = r.NextLeaveTime(l)
 	l.Rings = time.Time{}
 	for _, rings := range []time.Time{made, seen} {
 		if rings.After(l.ReadTime) && (next.IsZero() || !rings.After(next)) {
@@ -80,8 +80,9 @@ func (r *Roller) PlanAlarm(l *Look, made time.Time) (next time.Time, needed bool
 	return next, needed
 }
 
-// MakeNext makes the alarm that must stand before the look's roll-up is written, and sets l.Rings.
-func (r *Roller) MakeNext(ctx context.Context, l *Look, next time.Time) error {
+// CreateWindowAlarm makes the alarm that must stand before the look's roll-up is written, and sets
+// l.Rings.
+func (r *Roller) CreateWindowAlarm(ctx context.Context, l *Look, next time.Time) error {
 	if r.Options.Alarms == nil {
 		return fmt.Errorf("%w: %s", errNoAlarms, l.Counter.RollUp)
 	}

@@ -62,14 +62,14 @@ const (
 // joins the failures of pages and of the cursor, the reason why ctx ended, and how many counters
 // failed. The report is valid even with an error.
 func Audit(ctx context.Context, store Store, routes route.Routes, o AuditOptions) (Report, error) {
-	a := &audit{o: o, began: time.Now(), enough: o.Until, slots: make(chan struct{}, o.Concurrency)}
+	a := &audit{o: o, began: time.Now(), lastStart: o.Until, slots: make(chan struct{}, o.Concurrency)}
 	a.cycle = cycle{o: &a.o, routes: routes}
 	a.examiner = examiner{Roller: roll.New(store, o.Options), o: &a.o, store: store}
 	a.Prune, a.Salted = o.Prune, true
 	a.findings.roller = &a.Roller
-	if !a.enough.IsZero() {
+	if !a.lastStart.IsZero() {
 		a.o.Grace = FittingGrace(o.Grace, time.Until(o.Until))
-		a.enough = o.Until.Add(-a.o.Grace)
+		a.lastStart = o.Until.Add(-a.o.Grace)
 	}
 
 	err := a.load(ctx)
@@ -103,20 +103,20 @@ type audit struct {
 	examiner
 	cycle
 	findings
-	o      AuditOptions
-	began  time.Time
-	enough time.Time // no counter is begun after it; zero: no bound
-	slots  chan struct{}
+	o         AuditOptions
+	began     time.Time
+	lastStart time.Time // no counter is begun after it; zero: no bound
+	slots     chan struct{}
 
 	// these belong to the goroutine that walks
-	rested     [2]bool // the walks of the roll-ups, and those of the shards, had nothing to do at the beginning
-	notes      []note.Note
-	named      []*doubt        // that notes name
-	examined   map[string]bool // the roll-ups of those that were begun
-	saved      time.Time       // local
-	share      float64         // of the audit's reads and time, that may be used up by now
-	problems   []error
-	overlapped bool
+	wasComplete [2]bool // the walks of the roll-ups, and those of the shards, had nothing to do at the beginning
+	notes       []note.Note
+	named       []*doubt        // that notes name
+	examined    map[string]bool // the roll-ups of those that were begun
+	saved       time.Time       // local
+	share       float64         // of the audit's reads and time, that may be used up by now
+	problems    []error
+	overlapped  bool
 
 	waiting []*doubt // in the order of the pages they were found on; the mutex of the findings guards it
 	doubts  sync.WaitGroup
@@ -153,9 +153,9 @@ func (a *audit) load(ctx context.Context) error {
 	a.takes = a.cycleTakes()
 
 	rollUps, shards := a.cursor.Places[:len(a.routes.Templates())], a.cursor.Places[len(a.routes.Templates()):]
-	a.begin(&a.cursor.RollUps, rollUps)
-	a.begin(&a.cursor.Shards, shards)
-	a.rested = [2]bool{complete(rollUps), complete(shards) && len(shards) > 0} // without walks, a lap is over at once
+	a.beginLap(&a.cursor.RollUps, rollUps)
+	a.beginLap(&a.cursor.Shards, shards)
+	a.wasComplete = [2]bool{complete(rollUps), complete(shards) && len(shards) > 0} // without walks, a lap is over at once
 
 	if !a.cursor.Tick.IsZero() {
 		a.report.Since = max(0, a.began.Sub(a.cursor.Tick))
@@ -167,12 +167,12 @@ func (a *audit) load(ctx context.Context) error {
 // finish notes which walks have come to their ends. The places are those where the next audit
 // begins.
 func (a *audit) finish(rollUps, shards []Place) {
-	a.cursor.RollUps.Ended = a.cursor.RollUps.Ended || complete(rollUps) && !a.rested[0]
-	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.rested[1]
+	a.cursor.RollUps.Ended = a.cursor.RollUps.Ended || complete(rollUps) && !a.wasComplete[0]
+	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.wasComplete[1]
 
 	a.report.Complete = a.cursor.RollUps.Ended && a.cursor.Shards.Ended
 	if a.report.Complete {
-		a.cursor.completed(time.Now())
+		a.cursor.recordComplete(time.Now())
 	}
 	a.report.Cycle = a.cursor.Cycle
 }
@@ -214,26 +214,26 @@ func (a *audit) resume() Cursor {
 	return c
 }
 
-// waits returns how many differences wait for their grace.
-func (a *audit) waits() int {
+// numWaiting returns how many differences wait for their grace.
+func (a *audit) numWaiting() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.waiting)
 }
 
-// ended reports whether the audit has used up its share of the time.
-func (a *audit) ended(ctx context.Context) bool {
+// timeIsUp reports whether the audit has used up its share of the time.
+func (a *audit) timeIsUp(ctx context.Context) bool {
 	if ctx.Err() != nil || a.overlapped {
 		return true
 	}
-	if a.enough.IsZero() {
+	if a.lastStart.IsZero() {
 		return false
 	}
-	return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))
+	return time.Since(a.began) >= time.Duration(a.share*float64(a.lastStart.Sub(a.began)))
 }
 
-// spent reports whether the share of the audit's reads is used up.
-func (a *audit) spent() bool {
+// readsUsedUp reports whether the share of the audit's reads is used up.
+func (a *audit) readsUsedUp() bool {
 	return a.o.MaxReads > 0 && float64(a.o.Reads()) >= a.share*float64(a.o.MaxReads)
 }
 
@@ -242,7 +242,7 @@ func (a *audit) spent() bool {
 // that each kind gets further with each audit, however few reads there are.
 func (a *audit) walkAll(ctx context.Context, walks []walk, lap *Lap, first int, share float64) {
 	a.share = share
-	for pages := 0; !a.ended(ctx) && (pages == 0 || !a.spent()); pages++ {
+	for pages := 0; !a.timeIsUp(ctx) && (pages == 0 || !a.readsUsedUp()); pages++ {
 		n, ok := a.next(lap, first, len(walks))
 		if !ok {
 			return
@@ -293,7 +293,7 @@ func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 		place.From, place.Done = "", true
 	}
 
-	if a.waits() > maxWaiting {
+	if a.numWaiting() > maxWaiting {
 		a.doubts.Wait()
 	}
 	if time.Since(a.saved) >= saveEvery {
@@ -310,14 +310,14 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 
 	before := a.cursor.Places[n]
 	for i, f := range found {
-		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
+		if i > 0 && (a.timeIsUp(ctx) || a.readsUsedUp()) { // one at least: finding them may have used up the reads
 			return i
 		}
 		if a.examined[f.Counter.RollUp] {
 			continue
 		}
 
-		d := a.doubt(f, n)
+		d := a.newDoubt(f, n)
 		d.before = before
 		a.slots <- struct{}{}
 		work.Go(func() {
@@ -328,8 +328,8 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 	return len(found)
 }
 
-// doubt returns the doubt of a counter that a walk has found, or a note.
-func (a *audit) doubt(f FoundCounter, n int) *doubt {
+// newDoubt returns the doubt of a counter that a walk has found, or a note.
+func (a *audit) newDoubt(f FoundCounter, n int) *doubt {
 	return &doubt{FoundCounter: f, walk: n, comparison: comparison{
 		grace:         a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
 		dryRun:        a.o.DryRun,
@@ -342,7 +342,7 @@ func (a *audit) doubt(f FoundCounter, n int) *doubt {
 
 // canWait reports whether a counter's grace is over before the audit must end.
 func (a *audit) canWait(r roll.RollUp) bool {
-	return a.o.Until.IsZero() || time.Until(a.o.Until) >= a.o.Grace+sumsTake(r)
+	return a.o.Until.IsZero() || time.Until(a.o.Until) >= a.o.Grace+sumDelay(r)
 }
 
 // lookAgain has a counter that differs wait for its grace, and then examines it again. The mutex is
@@ -350,7 +350,7 @@ func (a *audit) canWait(r roll.RollUp) bool {
 func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 	a.waiting = append(a.waiting, d)
 	a.doubts.Go(func() {
-		stopped := sleep(ctx, a.o.Grace+sumsTake(d.RollUp))
+		stopped := sleep(ctx, a.o.Grace+sumDelay(d.RollUp))
 		if stopped != nil {
 			return
 		}
@@ -388,7 +388,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 		return
 	}
 
-	d.comparison.deferred = l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp) // by then an alarm has rung
+	d.comparison.deferred = l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumDelay(l.RollUp) // by then an alarm has rung
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {
 		d.comparison.untold = a.untold(ctx, d.Counter, l.AsOf)
@@ -402,7 +402,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	case errors.Is(err, roll.ErrUnkept):
 		a.report.Unkept++
 		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
-		a.TellUnkept(ctx, d.Counter, "", err)
+		a.LogUnkept(ctx, d.Counter, "", err)
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)

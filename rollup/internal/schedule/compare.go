@@ -100,7 +100,7 @@ func (a *examiner) try(ctx context.Context, c route.Counter, k *comparison) (did
 	looking, cancel := context.WithTimeout(ctx, a.Options.Timeout)
 	defer cancel()
 
-	did, l, err = a.study(looking, c, k)
+	did, l, err = a.lookAndDecide(looking, c, k)
 	if err != nil {
 		return did, l, 0, err
 	}
@@ -111,26 +111,26 @@ func (a *examiner) try(ctx context.Context, c route.Counter, k *comparison) (did
 		return did, l, 0, nil
 	}
 
-	p := a.PaceOf(&l)
+	p := a.SchedulePace(&l)
 	if p.Due(&l) <= 0 {
 		return did, l, 0, a.repair(ctx, &l, p, k)
 	}
 
 	// Most likely the trigger is about to roll up the same change.
 	due = p.Due(&l) + a.Cadence(&l)/10
-	k.paced = due > a.mayWait()
+	k.paced = due > a.timeToWait()
 	if !k.paced {
 		return did, l, due, errBusy
 	}
 	if l.AlarmGone && a.Options.Alarms != nil {
-		err = a.CreateDue(looking, &l, p)
+		err = a.CreateDueAlarm(looking, &l, p)
 	}
 	return actionTell, l, 0, err
 }
 
-// study takes one look, sums the shards if the comparison needs that, and returns what the look
-// asks for.
-func (a *examiner) study(looking context.Context, c route.Counter, k *comparison) (asks action, l roll.Look, err error) {
+// lookAndDecide takes one look, sums the shards if the comparison needs that, and returns what the
+// look asks for.
+func (a *examiner) lookAndDecide(looking context.Context, c route.Counter, k *comparison) (asks action, l roll.Look, err error) {
 	l, err = a.Look(looking, c, "")
 	if err != nil {
 		return asks, l, err
@@ -149,7 +149,7 @@ func (a *examiner) study(looking context.Context, c route.Counter, k *comparison
 	if err != nil {
 		return asks, l, err
 	}
-	err = a.Weigh(looking, &l)
+	err = a.LoadMagnitudes(looking, &l)
 	if err != nil {
 		return asks, l, err
 	}
@@ -165,8 +165,8 @@ func (a *examiner) study(looking context.Context, c route.Counter, k *comparison
 // tries it. A counter whose cadence is longer is left, or a few of them would hold up all others.
 const longestWait = 10 * time.Second
 
-// mayWait returns how long the audit may wait now for the pace of a counter.
-func (a *examiner) mayWait() time.Duration {
+// timeToWait returns how long the audit may wait now for the pace of a counter.
+func (a *examiner) timeToWait() time.Duration {
 	if a.o.Until.IsZero() {
 		return longestWait
 	}
@@ -177,7 +177,7 @@ func (a *examiner) mayWait() time.Duration {
 func (a *examiner) repair(ctx context.Context, l *roll.Look, p roll.Pace, k *comparison) error {
 	next, needed := a.PlanAlarm(l, time.Time{})
 	if needed {
-		err := a.MakeNext(ctx, l, next)
+		err := a.CreateWindowAlarm(ctx, l, next)
 		if err != nil {
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// byShardsOf returns the routes whose counters are found by their shards.
-func byShardsOf(routes route.Routes) route.Routes {
+// routesFoundByShards returns the routes whose counters are found by their shards.
+func routesFoundByShards(routes route.Routes) route.Routes {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.Template.FoundByHomes() })
 }
 
@@ -57,8 +57,8 @@ type Cursor struct {
 	ReadTime   time.Time // when it was loaded, as Firestore says; it is not saved
 }
 
-// completed notes that audits have come to the ends of all walks.
-func (c *Cursor) completed(at time.Time) {
+// recordComplete notes that audits have come to the ends of all walks.
+func (c *Cursor) recordComplete(at time.Time) {
 	if !c.Complete.IsZero() {
 		c.Cycle = at.Sub(c.Complete)
 	}
@@ -66,11 +66,13 @@ func (c *Cursor) completed(at time.Time) {
 }
 
 // places returns how many walks the routes have.
-func places(routes route.Routes) int { return len(routes.Templates()) + len(byShardsOf(routes)) }
+func places(routes route.Routes) int {
+	return len(routes.Templates()) + len(routesFoundByShards(routes))
+}
 
-// on returns the cursor from which to walk the routes. If c belongs to other routes, all walks
-// start over.
-func (c Cursor) on(routes route.Routes) Cursor {
+// forRoutes returns the cursor from which to walk the routes. If c belongs to other routes, all
+// walks start over.
+func (c Cursor) forRoutes(routes route.Routes) Cursor {
 	if c.Routes != routes.String() || len(c.Places) != places(routes) {
 		return Cursor{
 			Routes:     routes.String(),

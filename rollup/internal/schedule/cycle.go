@@ -35,8 +35,8 @@ type cycle struct {
 // revision or the database were new.
 func (c *Cursor) isNew(l *Lap) bool { return l.Began.Before(c.New.Add(newFor)) }
 
-// hurries reports whether a lap is not spread.
-func (c *cycle) hurries(l *Lap) bool { return c.takes == 0 || l.Hurried || c.cursor.isNew(l) }
+// isHurried reports whether a lap is not spread.
+func (c *cycle) isHurried(l *Lap) bool { return c.takes == 0 || l.Hurried || c.cursor.isNew(l) }
 
 // adapt notes whether the routes, the revision, the database or the queue are new. Other routes
 // have other walks, so these start over. Otherwise the walks go on, or deployments that follow each
@@ -45,7 +45,7 @@ func (c *cycle) adapt() {
 	last, o := c.cursor, c.o
 	known := last.Routes == c.routes.String() && last.Revision == o.Revision && last.Database == o.Database && len(last.Places) == places(c.routes)
 	moved := last.Queue != o.Queue && !last.UpdateTime.IsZero()
-	c.cursor = last.on(c.routes)
+	c.cursor = last.forRoutes(c.routes)
 	c.cursor.Revision, c.cursor.Database, c.cursor.Queue, c.cursor.Moved = o.Revision, o.Database, o.Queue, last.Moved
 	if moved {
 		c.cursor.Moved = c.cursor.ReadTime
@@ -72,14 +72,14 @@ func (c *cycle) cycleTakes() time.Duration {
 	return c.o.Cycle(reads)
 }
 
-// begin begins a lap if one is due and all walks have come to their ends. A walk whose page could
-// not be read goes on from there. A lap that a note makes due cuts one that is spread. It waits for
-// one that is not spread, because notes all the time would keep a long walk from its end.
-func (c *cycle) begin(l *Lap, places []Place) {
+// beginLap begins a lap if one is due and all walks have come to their ends. A walk whose page
+// could not be read goes on from there. A lap that a note makes due cuts one that is spread. It
+// waits for one that is not spread, because notes all the time would keep a long walk from its end.
+func (c *cycle) beginLap(l *Lap, places []Place) {
 	first := l.Began.IsZero()
 	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })
-	due, hurried := c.due(l)
-	cuts := due && hurried && !c.hurries(l)
+	due, hurried := c.lapIsDue(l)
+	cuts := due && hurried && !c.isHurried(l)
 
 	begins := first || cuts || due && !left
 	for i, p := range places {
@@ -102,9 +102,9 @@ func (c *cycle) begin(l *Lap, places []Place) {
 	c.changed = true
 }
 
-// due reports whether the next lap may begin, and whether it is not spread. A call of the schedule
-// comes now and then a little sooner than the one before.
-func (c *cycle) due(l *Lap) (due, hurried bool) {
+// lapIsDue reports whether the next lap may begin, and whether it is not spread. A call of the
+// schedule comes now and then a little sooner than the one before.
+func (c *cycle) lapIsDue(l *Lap) (due, hurried bool) {
 	if c.takes == 0 || c.cursor.isNew(l) {
 		return true, true
 	}
@@ -117,13 +117,13 @@ func (c *cycle) due(l *Lap) (due, hurried bool) {
 	return passed >= c.takes, false
 }
 
-// mayGoOn reports whether a walk may go on now. Its reads are those of the last lap, spread over
-// the lap. The last audit of the lap goes to the end.
-func (c *cycle) mayGoOn(l *Lap, p Place) bool {
+// mayContinue reports whether a walk may go on now. Its reads are those of the last lap, spread
+// over the lap. The last audit of the lap goes to the end.
+func (c *cycle) mayContinue(l *Lap, p Place) bool {
 	if p.Done || p.Failed {
 		return false
 	}
-	if c.hurries(l) {
+	if c.isHurried(l) {
 		return true
 	}
 
@@ -137,7 +137,7 @@ func (c *cycle) next(l *Lap, first, walks int) (n int, ok bool) {
 	behind := 0.0
 	for i := first; i < first+walks; i++ {
 		p := c.cursor.Places[i]
-		if !c.mayGoOn(l, p) {
+		if !c.mayContinue(l, p) {
 			continue
 		}
 		done := float64(p.Reads) / float64(max(p.Last, 1))
@@ -157,16 +157,16 @@ const (
 	oldLaps = 30
 )
 
-// sparesOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a
+// skipsOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a
 // note made due does not: nothing says how old the documents were whose events were lost.
-func (c *cycle) sparesOld(l *Lap) bool { return !c.o.FromFirst && !c.o.DryRun && !c.hurries(l) }
+func (c *cycle) skipsOld(l *Lap) bool { return !c.o.FromFirst && !c.o.DryRun && !c.isHurried(l) }
 
 // recent returns since when the walk of a template's roll-ups finds days in a collection; zero:
 // all. It returns nil for a walk that finds all. The id says how old a day is, so no client makes
 // one older.
 func (c *cycle) recent(t *route.Template) func(collection string) time.Time {
 	l := &c.cursor.RollUps
-	if !t.Timed() || !c.sparesOld(l) {
+	if !t.Timed() || !c.skipsOld(l) {
 		return nil
 	}
 
@@ -183,7 +183,7 @@ func (c *cycle) recent(t *route.Template) func(collection string) time.Time {
 // since returns how old the days are that the walk of a route's shards finds; zero: any.
 func (c *cycle) since(r *route.Route) time.Time {
 	l := &c.cursor.Shards
-	if r.Time() == "" || !c.sparesOld(l) || l.Number%oldLaps == 0 {
+	if r.Time() == "" || !c.skipsOld(l) || l.Number%oldLaps == 0 {
 		return time.Time{}
 	}
 	return l.Began.Add(-oldAfter)

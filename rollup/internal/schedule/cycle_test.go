@@ -17,7 +17,7 @@ func TestNoteLeavesFailedWalks(t *testing.T) {
 	a := cycle{o: new(AuditOptions), takes: 24 * time.Hour, noted: looked, cursor: Cursor{ReadTime: looked}}
 	lap := Lap{Began: looked.Add(-13 * time.Hour)}
 	places := []Place{{From: "failed", Failed: true}, {From: "half", Last: 7}, {Done: true}}
-	a.begin(&lap, places)
+	a.beginLap(&lap, places)
 	if !lap.Began.Equal(looked) || places[0] != (Place{From: "failed"}) || places[1] != (Place{Last: 7}) || places[2].Done {
 		t.Errorf("the lap began at %v, with %+v", lap.Began, places)
 	}
@@ -27,7 +27,7 @@ func TestNoteLeavesFailedWalks(t *testing.T) {
 func TestCallALittleSooner(t *testing.T) {
 	a := cycle{takes: time.Hour, cursor: Cursor{ReadTime: looked}, o: &AuditOptions{Every: 10 * time.Minute}}
 	for ago, want := range map[time.Duration]bool{time.Hour - 10*time.Second: true, 54 * time.Minute: false} {
-		due, hurried := a.due(&Lap{Began: looked.Add(-ago)})
+		due, hurried := a.lapIsDue(&Lap{Began: looked.Add(-ago)})
 		if due != want || hurried {
 			t.Errorf("%v after the last lap began: due %v, hurried %v", ago, due, hurried)
 		}
@@ -81,7 +81,7 @@ func TestNoteWaits(t *testing.T) {
 		{24 * time.Hour, 12 * time.Hour, true},
 	} {
 		a := cycle{o: new(AuditOptions), takes: test.takes, noted: looked, cursor: Cursor{ReadTime: looked}}
-		due, _ := a.due(&Lap{Began: looked.Add(-test.ago)})
+		due, _ := a.lapIsDue(&Lap{Began: looked.Add(-test.ago)})
 		if due != test.want {
 			t.Errorf("in a cycle of %v, %v after the last lap began: due %v", test.takes, test.ago, due)
 		}

@@ -65,7 +65,7 @@ type comparison struct {
 // needsSum reports whether the shards must be summed, because the look alone does not show that the
 // roll-up covers all that the audit must see to. On the first look they must.
 func (c *comparison) needsSum(l *roll.Look) bool {
-	return c.from.IsZero() || l.Covers().Before(c.from)
+	return c.from.IsZero() || l.CoveredUntil().Before(c.from)
 }
 
 // remember notes the first look of the comparison. Later looks change nothing.
@@ -83,9 +83,9 @@ func (c *comparison) decide(l *roll.Look) action {
 	}
 
 	switch {
-	case l.Mislabeled() && (l.Agrees() || forsaken(l)): // also before it is removed, or the label would stay
+	case l.Mislabeled() && (l.Agrees() || ownerIsGone(l)): // also before it is removed, or the label would stay
 		return repair
-	case (l.Agrees() && removable(l) || forsaken(l)) && !c.dryRun:
+	case (l.Agrees() && removable(l) || ownerIsGone(l)) && !c.dryRun:
 		return actionRemove
 	case c.leaving == leftLate && !(l.Rerouted() && c.keepRerouted):
 		return repair
@@ -155,8 +155,9 @@ func (c *comparison) difference(l *roll.Look) difference {
 // one that finds nothing to do.
 const staleAfter = 10
 
-// keep decides what a tick does with a counter of a route that says "every". The counter is summed.
-func keep(l *roll.Look) action {
+// decideScheduled decides what a tick does with a counter of a route that says "every". The counter
+// is summed.
+func decideScheduled(l *roll.Look) action {
 	switch {
 	case !l.Agrees():
 		return actionRepair
@@ -183,10 +184,10 @@ func removable(l *roll.Look) bool {
 // unmarked reports whether the roll-up does not say whether its owner is missing as it is.
 func unmarked(l *roll.Look) bool { return !l.OwnerlessSince().Equal(l.RollUp.Tally.OwnerlessSince) }
 
-// forsaken reports whether the roll-up's owner has been missing for so long that the roll-up may be
-// removed. By then no write can be on its way from the time before the document existed, as for
+// ownerIsGone reports whether the roll-up's owner has been missing for so long that the roll-up may
+// be removed. By then no write can be on its way from the time before the document existed, as for
 // removable.
-func forsaken(l *roll.Look) bool {
+func ownerIsGone(l *roll.Look) bool {
 	keeps := len(l.RollUp.Tally.Before) > 0 // docs/design/rules.md#nothing-is-lost
 	return l.Ownerless && !keeps && !unmarked(l) && !l.Rerouted() && l.ReadTime.Sub(l.OwnerlessSince()) > removeAfter
 }

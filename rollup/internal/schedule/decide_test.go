@@ -248,7 +248,7 @@ func TestKeepDecides(t *testing.T) {
 		"the app's, no shards":         {state{foreign: true}, actionLeave},
 		"the app's":                    {equal.with(func(s *state) { s.foreign = true }), actionRepair},
 	} {
-		if got := keep(test.state.look()); got != test.want {
+		if got := decideScheduled(test.state.look()); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -262,7 +262,7 @@ func TestCursorGoesOn(t *testing.T) {
 		{{{Done: true, Last: 7}, {From: "x", Failed: true, Reads: 2}, {Done: true}}, {{Last: 7}, {From: "x", Reads: 2}, {}}},
 	} {
 		places := slices.Clone(test[0])
-		(&cycle{o: new(AuditOptions)}).begin(&Lap{Began: time.Unix(1, 0)}, places)
+		(&cycle{o: new(AuditOptions)}).beginLap(&Lap{Began: time.Unix(1, 0)}, places)
 		if !slices.Equal(places, test[1]) {
 			t.Errorf("%+v goes on at %+v, want %+v", test[0], places, test[1])
 		}

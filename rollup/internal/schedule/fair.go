@@ -174,7 +174,7 @@ type keptCounter struct {
 	class     class
 	due       time.Time     // when to visit it, by the local clock
 	pushed    int           // breaks ties
-	young     time.Time     // when its roll-up was last known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
+	rightAt   time.Time     // when its roll-up was last known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
 	failures  int           // visits that failed in a row
 	failure   error         // the last of them
 	missing   time.Duration // how long the pause is that follows because its document is missing; 0: the document exists

@@ -31,33 +31,33 @@ type finder struct {
 // it began.
 type keepWalk struct {
 	walk
-	from  string    // where it goes on
-	due   time.Time // when, by the local clock; zero: now
-	began time.Time // when it last began with the first counter, by the local clock; zero: unknown
-	begun string    // where it began in this call
-	first string    // path of the roll-up of the first counter that was found from there
-	round bool      // it has come to the last counter, and goes on from the first
-	over  bool
+	from        string    // where it goes on
+	due         time.Time // when, by the local clock; zero: now
+	began       time.Time // when it last began with the first counter, by the local clock; zero: unknown
+	startedFrom string    // where it began in this call
+	first       string    // path of the roll-up of the first counter that was found from there
+	wrapped     bool      // it has come to the last counter, and goes on from the first
+	over        bool
 
-	place  Place  // everything before it was visited
-	passes []pass // what was found behind it, in order
+	place Place  // everything before it was visited
+	steps []step // what was found behind it, in order
 }
 
-// A pass is a step of a walk: a counter, or the end of a page.
-type pass struct {
+// A step is a step of a walk: a counter, or the end of a page.
+type step struct {
 	waits  *keptCounter // the counter, while it waits for its visit; else nil
 	behind Place        // the place behind the step
 }
 
 // resume returns the walk that goes on from a place of the cursor.
 func (k *keeper) resume(w walk, place Place) *keepWalk {
-	on := &keepWalk{walk: w, from: place.From, begun: place.From, place: place}
-	known := !k.read.IsZero() && !place.Began.IsZero() && !place.Began.After(k.read)
+	on := &keepWalk{walk: w, from: place.From, startedFrom: place.From, place: place}
+	known := !k.loadReadTime.IsZero() && !place.Began.IsZero() && !place.Began.After(k.loadReadTime)
 	if known {
-		on.began = k.loaded.Add(-k.read.Sub(place.Began))
+		on.began = k.loadTime.Add(-k.loadReadTime.Sub(place.Began))
 	}
 	if place.Done {
-		on.due = k.again(on)
+		on.due = k.restartTime(on)
 	}
 	return on
 }
@@ -66,11 +66,11 @@ func (k *keeper) resume(w walk, place Place) *keepWalk {
 // there is time for all.
 const longestVisited = 10 * time.Second
 
-// again returns when a walk may begin with the first counter again, by the local clock. That is
-// once in its route's "every", and a little more. A counter is visited a little later than it is
+// restartTime returns when a walk may begin with the first counter again, by the local clock. That
+// is once in its route's "every", and a little more. A counter is visited a little later than it is
 // found. If the walk came back sooner, it would find the counter not yet due, and the call could
 // end before it is. A call without an end begins at once.
-func (k *keeper) again(w *keepWalk) time.Time {
+func (k *keeper) restartTime(w *keepWalk) time.Time {
 	if w.began.IsZero() || k.o.Until.IsZero() {
 		return time.Time{}
 	}
@@ -78,20 +78,20 @@ func (k *keeper) again(w *keepWalk) time.Time {
 	return w.began.Add(every + min(every/10, longestVisited))
 }
 
-// at returns the place where a walk goes on, for the cursor. At its end, from is "".
-func (k *keeper) at(w *keepWalk, from string) Place {
+// placeFrom returns the place where a walk goes on, for the cursor. At its end, from is "".
+func (k *keeper) placeFrom(w *keepWalk, from string) Place {
 	place := Place{From: from, Done: from == ""}
-	if !k.read.IsZero() && !w.began.IsZero() {
-		place.Began = k.read.Add(w.began.Sub(k.loaded))
+	if !k.loadReadTime.IsZero() && !w.began.IsZero() {
+		place.Began = k.loadReadTime.Add(w.began.Sub(k.loadTime))
 	}
 	return place
 }
 
 // visited notes that a counter was visited.
 func (w *keepWalk) visited(e *keptCounter) {
-	for i := range w.passes {
-		if w.passes[i].waits == e {
-			w.passes[i].waits = nil
+	for i := range w.steps {
+		if w.steps[i].waits == e {
+			w.steps[i].waits = nil
 			break
 		}
 	}
@@ -101,19 +101,19 @@ func (w *keepWalk) visited(e *keptCounter) {
 
 // advance moves the walk's place on, up to the first counter that still waits for its visit.
 func (w *keepWalk) advance() {
-	for len(w.passes) > 0 && w.passes[0].waits == nil {
-		w.place = w.passes[0].behind
-		w.passes = w.passes[1:]
+	for len(w.steps) > 0 && w.steps[0].waits == nil {
+		w.place = w.steps[0].behind
+		w.steps = w.steps[1:]
 	}
 }
 
 // restart is called when a walk can go no further. The walk then goes on from the first counter to
 // where it began, when that is due. If it has done that, it is over.
 func (k *keeper) restart(w *keepWalk) {
-	if w.round || w.begun == "" {
+	if w.wrapped || w.startedFrom == "" {
 		w.over = true
 	}
-	w.round, w.from, w.due = true, "", k.again(w)
+	w.wrapped, w.from, w.due = true, "", k.restartTime(w)
 }
 
 // findMore begins to find pages if counters are needed. It reports whether any page is being found.
@@ -175,7 +175,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	defer k.ended()
+	defer k.wakeUp()
 
 	f.busy = false
 	f.reads += max(1, page.Reads)
@@ -188,16 +188,16 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	}
 
 	if page.ReadTime.After(k.newest) {
-		k.newest, k.heard = page.ReadTime, received
+		k.newest, k.newestReceived = page.ReadTime, received
 	}
 
 	for _, found := range page.Found {
 		path := found.Counter.RollUp
-		if w.round && path == w.first {
+		if w.wrapped && path == w.first {
 			w.over = true
 			break
 		}
-		if w.first == "" && !w.round {
+		if w.first == "" && !w.wrapped {
 			w.first = path
 		}
 
@@ -206,10 +206,10 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 			e.finder, e.walk = f, w
 			f.waiting++
 		}
-		w.passes = append(w.passes, pass{e, k.at(w, found.Next)})
+		w.steps = append(w.steps, step{e, k.placeFrom(w, found.Next)})
 	}
 	if !w.over {
-		w.passes = append(w.passes, pass{behind: k.at(w, page.Next)})
+		w.steps = append(w.steps, step{behind: k.placeFrom(w, page.Next)})
 	}
 
 	w.from = page.Next
@@ -230,18 +230,18 @@ func (k *keeper) enlist(f *finder, found FoundCounter, read, received time.Time)
 	tally := found.RollUp.Tally
 	if e := k.known[found.Counter.RollUp]; e != nil {
 		if !e.visited && tally.NumShards > 0 {
-			e.young = roll.Later(e.young, tally.AsOf)
+			e.rightAt = roll.Later(e.rightAt, tally.AsOf)
 		}
 		return nil
 	}
 	f.found++
 	e := &keptCounter{Counter: found.Counter, class: f.class, due: k.began} // before all that this call has visited
 	if tally.NumShards > 0 {
-		e.young = tally.AsOf
+		e.rightAt = tally.AsOf
 	}
 
 	l := roll.Look{Counter: found.Counter, ReadTime: read, RollUp: found.RollUp, AsOf: tally.AsOf}
-	due := k.PaceOf(&l).Due(&l)
+	due := k.SchedulePace(&l).Due(&l)
 	if due > 0 && !tally.AsOf.After(read) {
 		e.due = received.Add(due)
 		k.push(e)

@@ -21,7 +21,7 @@ import (
 //
 // A call finds each counter at most once, and then knows when to visit it. If a route's "every" is
 // longer than a call, the next calls find its counters only when they are due again: see
-// keeper.again.
+// keeper.restartTime.
 //
 // Calls may overlap with each other and with coalescers. After a failure of a counter, a call goes
 // on with the others. If a page of counters cannot be read, the next call tries it again. A call
@@ -53,7 +53,7 @@ func Keep(ctx context.Context, store Store, routes route.Routes, o KeepOptions) 
 		}
 	})
 
-	k.goRound(ctx)
+	k.visitAll(ctx)
 	done()
 	saves.Wait()
 	k.save(ctx)
@@ -62,8 +62,8 @@ func Keep(ctx context.Context, store Store, routes route.Routes, o KeepOptions) 
 	return k.report, errors.Join(k.problems...)
 }
 
-// goRound visits counters and finds more, until the time is over or nothing is left to do.
-func (k *keeper) goRound(ctx context.Context) {
+// visitAll visits counters and finds more, until the time is over or nothing is left to do.
+func (k *keeper) visitAll(ctx context.Context) {
 	finding, cancel := k.untilEnd(ctx)
 	defer k.work.Wait()
 	defer cancel() // a page that is being found is not waited for
@@ -131,19 +131,19 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	defer k.ended()
+	defer k.wakeUp()
 
 	k.line.busy[e.class]--
 	e.visited = true
 	e.failure = v.err
-	k.observe(e, &v)
+	k.countVisit(e, &v)
 	if e.walk != nil {
 		e.walk.visited(e)
 	}
 
 	switch {
 	case errors.Is(v.err, roll.ErrUnkept): // waiting does not help, so only the next call tries again
-		k.TellUnkept(ctx, e.Counter, "", v.err)
+		k.LogUnkept(ctx, e.Counter, "", v.err)
 		e.class = classUnchanged
 		return
 	case v.err != nil:
@@ -153,7 +153,7 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 
 	e.failures = 0
 	e.class, e.due = v.class(e.class), v.nextDue
-	e.pause(&v)
+	e.delayMissing(&v)
 	if !k.o.Until.IsZero() {
 		k.push(e)
 	}
@@ -163,9 +163,9 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 // missing. A client that may write sources can make up counters of such documents.
 const longestMissing = time.Minute
 
-// pause puts off the next visit to a counter whose document is missing. The first pause is as long
-// as its route's "every". Each further one in a row is twice as long.
-func (e *keptCounter) pause(v *visit) {
+// delayMissing puts off the next visit to a counter whose document is missing. The first pause is
+// as long as its route's "every". Each further one in a row is twice as long.
+func (e *keptCounter) delayMissing(v *visit) {
 	if !v.Missing() {
 		e.missing = 0
 		return
@@ -201,7 +201,7 @@ func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 		return v
 	}
 
-	p := k.PaceOf(&v.Look)
+	p := k.SchedulePace(&v.Look)
 	due := p.Due(&v.Look)
 	if due > 0 {
 		v.action, v.nextDue = actionSkip, v.Received.Add(due)
@@ -220,7 +220,7 @@ func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 	}
 
 	v.hasShards = !v.Totals.Empty()
-	v.action = keep(&v.Look)
+	v.action = decideScheduled(&v.Look)
 	switch v.action {
 	case actionRepair:
 		v.err = k.Write(ctx, &v.Look, p, &e.contention)

@@ -30,27 +30,27 @@ type KeepOptions struct {
 type keeper struct {
 	roll.Roller
 	allowance
-	o       KeepOptions
-	store   Store
-	routes  route.Routes
-	loaded  time.Time // when the cursor was loaded, by the local clock
-	read    time.Time // the same by Firestore's; zero: unknown
-	finders []*finder
-	wake    chan struct{} // something ended
-	work    sync.WaitGroup
+	o            KeepOptions
+	store        Store
+	routes       route.Routes
+	loadTime     time.Time // when the cursor was loaded, by the local clock
+	loadReadTime time.Time // the same by Firestore's; zero: unknown
+	finders      []*finder
+	wake         chan struct{} // something ended
+	work         sync.WaitGroup
 
 	// these fields belong to the goroutine that saves
 	cursor  Cursor
 	unsaved bool // the cursor must not be saved: none could be loaded, or another call is at work
 
-	mu       sync.Mutex
-	report   KeepReport
-	problems []error
-	known    map[string]*keptCounter // by path of the roll-up
-	line     line
-	newest   time.Time // read time of the newest snapshot
-	heard    time.Time // when it was received, by the local clock
-	late     float64   // the age of the report's Oldest, as a multiple of its every
+	mu               sync.Mutex
+	report           KeepReport
+	problems         []error
+	known            map[string]*keptCounter // by path of the roll-up
+	line             line
+	newest           time.Time // read time of the newest snapshot
+	newestReceived   time.Time // when it was received, by the local clock
+	greatestLateness float64   // the age of the report's Oldest, as a multiple of its every
 }
 
 // next returns the counter to visit now, or when to ask again: see line. The mutex is held.
@@ -74,8 +74,8 @@ func (k *keeper) push(e *keptCounter) {
 	k.line.push(e)
 }
 
-// ended notes that something in work has ended. The mutex is held.
-func (k *keeper) ended() {
+// wakeUp notes that something in work has ended. The mutex is held.
+func (k *keeper) wakeUp() {
 	select {
 	case k.wake <- struct{}{}:
 	default:

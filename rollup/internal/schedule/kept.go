@@ -10,13 +10,13 @@ import (
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 )
 
-// observe counts what a visit did, and how old it found the roll-up. The mutex is held.
-func (k *keeper) observe(e *keptCounter, v *visit) {
+// countVisit counts what a visit did, and how old it found the roll-up. The mutex is held.
+func (k *keeper) countVisit(e *keptCounter, v *visit) {
 	if v.ReadTime.After(k.newest) {
-		k.newest, k.heard = v.ReadTime, v.Received
+		k.newest, k.newestReceived = v.ReadTime, v.Received
 	}
 	if v.hasShards {
-		k.age(e, roll.Later(e.young, v.AsOf), v.ReadTime)
+		k.noteAge(e, roll.Later(e.rightAt, v.AsOf), v.ReadTime)
 	}
 	if v.err != nil {
 		return
@@ -34,25 +34,25 @@ func (k *keeper) observe(e *keptCounter, v *visit) {
 		e.malformed = true
 	}
 
-	e.young = time.Time{}
+	e.rightAt = time.Time{}
 	switch {
 	case v.action == actionSkip:
-		e.young = v.AsOf
+		e.rightAt = v.AsOf
 	case v.hasShards:
-		e.young = v.ReadTime
+		e.rightAt = v.ReadTime
 	}
 }
 
-// age notes in the report how old a roll-up was. The mutex is held.
-func (k *keeper) age(e *keptCounter, young, now time.Time) {
+// noteAge notes in the report how old a roll-up was. The mutex is held.
+func (k *keeper) noteAge(e *keptCounter, young, now time.Time) {
 	if young.IsZero() {
 		return
 	}
 
 	age := now.Sub(young)
 	late := age.Seconds() / e.Template.Every.Seconds()
-	if late > k.late {
-		k.late, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp
+	if late > k.greatestLateness {
+		k.greatestLateness, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp
 	}
 }
 
@@ -98,8 +98,8 @@ func (k *keeper) sumUp(ctx context.Context) {
 		if !e.visited || !k.o.Until.IsZero() && e.failure == nil {
 			k.report.Left++
 		}
-		if !k.heard.IsZero() {
-			k.age(e, e.young, k.newest.Add(now.Sub(k.heard)))
+		if !k.newestReceived.IsZero() {
+			k.noteAge(e, e.rightAt, k.newest.Add(now.Sub(k.newestReceived)))
 		}
 	}
 
@@ -107,14 +107,14 @@ func (k *keeper) sumUp(ctx context.Context) {
 		for _, w := range f.walks {
 			lately := !w.began.IsZero() && end.Sub(w.began) <= lateAfter*w.template.Every
 			if !w.over && !lately {
-				k.report.Unfound = append(k.report.Unfound, w.what)
+				k.report.Unfound = append(k.report.Unfound, w.name)
 			}
 		}
 	}
 
 	slices.Sort(k.report.Errors)
 	slices.Sort(k.report.UnkeptCounters)
-	if k.late > lateAfter || len(k.report.Unfound) > 0 {
+	if k.greatestLateness > lateAfter || len(k.report.Unfound) > 0 {
 		k.Options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge,
 			"left", k.report.Left, "unfound", k.report.Unfound)
 	}

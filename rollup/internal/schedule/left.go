@@ -31,7 +31,7 @@ func leftSince(ctx context.Context, r *roll.Roller, l *roll.Look) (leaving, erro
 		var err error
 		then.Totals, err = l.Snapshot.SumAsOf(ctx, l.AsOf)
 		if err == nil {
-			err = r.Weigh(ctx, &then)
+			err = r.LoadMagnitudes(ctx, &then)
 		}
 		if err != nil || !then.Agrees() {
 			return leftNone, err
@@ -40,7 +40,7 @@ func leftSince(ctx context.Context, r *roll.Roller, l *roll.Look) (leaving, erro
 
 	rings := l.RollUp.Tally.Rings
 	switch {
-	case rings.IsZero() && agrees && r.NextLeaves(l).IsZero():
+	case rings.IsZero() && agrees && r.NextLeaveTime(l).IsZero():
 		return leftNone, nil
 	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftSooner, nil
@@ -58,12 +58,12 @@ func leftSince(ctx context.Context, r *roll.Roller, l *roll.Look) (leaving, erro
 // overdue reports whether the alarm of the roll-up should have rung by now, or could not be made,
 // or may be gone. An alarm may wait for the counter's pace.
 func overdue(r *roll.Roller, l *roll.Look) bool {
-	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > r.Cadence(l)+redelivery+sumsTake(l.RollUp)
+	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > r.Cadence(l)+redelivery+sumDelay(l.RollUp)
 }
 
 // ringsTooLate reports whether a document leaves before the alarm of the roll-up rings, by more
 // than rounding explains. The look is as of the roll-up.
 func ringsTooLate(r *roll.Roller, then *roll.Look) bool {
-	next := r.NextLeaves(then)
+	next := r.NextLeaveTime(then)
 	return !next.IsZero() && then.RollUp.Tally.Rings.Sub(next) > r.Cadence(then)+redelivery
 }

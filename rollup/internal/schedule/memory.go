@@ -36,8 +36,8 @@ func (k *keeper) load(ctx context.Context) {
 		k.problems = append(k.problems, fmt.Errorf("rollup: loading the cursor: %w", err))
 	}
 
-	k.cursor = cursor.on(k.routes)
-	k.loaded, k.read = time.Now(), k.cursor.ReadTime
+	k.cursor = cursor.forRoutes(k.routes)
+	k.loadTime, k.loadReadTime = time.Now(), k.cursor.ReadTime
 
 	byRollUps, byShards := walksOf(k.routes, k.store, func(*route.Route) time.Time { return time.Time{} }, func(*route.Template) func(string) time.Time { return nil })
 	found := &finder{class: classUnchanged, most: maxKept, share: rollUpsToFind}
@@ -79,7 +79,7 @@ func (k *keeper) remember(paths []string, of class) {
 // place meanwhile, this one leaves saving to that one.
 func (k *keeper) save(ctx context.Context) {
 	c := k.cursor
-	c.Places, c.Changed, c.Quiet = k.places(), k.paths(classChanged), k.quiet()
+	c.Places, c.Changed, c.Quiet = k.places(), k.paths(classChanged), k.unchangedPaths()
 	news := !slices.Equal(c.Places, k.cursor.Places) ||
 		!sameElements(c.Changed, k.cursor.Changed) || !sameElements(c.Quiet, k.cursor.Quiet)
 	if k.unsaved || !news || ctx.Err() != nil {
@@ -121,10 +121,10 @@ func (k *keeper) places() []Place {
 	return places
 }
 
-// quiet returns the paths for the cursor's Quiet. There are none while counters wait for their
-// first visit by this call. If the next call began with the counters that this call has visited,
-// the others might wait forever.
-func (k *keeper) quiet() []string {
+// unchangedPaths returns the paths for the cursor's Quiet. There are none while counters wait for
+// their first visit by this call. If the next call began with the counters that this call has
+// visited, the others might wait forever.
+func (k *keeper) unchangedPaths() []string {
 	k.mu.Lock()
 	now := time.Now()
 	waits := false

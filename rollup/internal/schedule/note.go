@@ -61,7 +61,7 @@ func (a *audit) loadNotes(ctx context.Context) {
 		}
 	}
 	if len(notes) < note.Most {
-		a.moveNoted("")
+		a.setNoted("")
 		return
 	}
 
@@ -73,14 +73,14 @@ func (a *audit) loadNotes(ctx context.Context) {
 	}
 	a.notes = append(a.notes, more...)
 	if len(more) < note.Most {
-		a.moveNoted("")
+		a.setNoted("")
 	} else {
-		a.moveNoted(more[len(more)-1].ID)
+		a.setNoted(more[len(more)-1].ID)
 	}
 }
 
-// moveNoted notes in the cursor up to where the notes were read.
-func (a *audit) moveNoted(id string) {
+// setNoted notes in the cursor up to where the notes were read.
+func (a *audit) setNoted(id string) {
 	if a.cursor.Noted != id {
 		a.cursor.Noted, a.changed = id, true
 	}
@@ -101,8 +101,8 @@ func (a *audit) examineNoted(ctx context.Context) {
 				continue
 			}
 
-			d := a.doubt(FoundCounter{Counter: c}, -1)
-			d.left = a.ended(ctx) || a.spent()
+			d := a.newDoubt(FoundCounter{Counter: c}, -1)
+			d.left = a.timeIsUp(ctx) || a.readsUsedUp()
 			a.named = append(a.named, d)
 			if d.left {
 				continue

@@ -83,10 +83,10 @@ const redelivery = 15 * time.Second
 // comes later.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
-// sumsTake returns how much later than other events those of a counter are rolled up because its
+// sumDelay returns how much later than other events those of a counter are rolled up because its
 // sums take long. A change may have to wait for the alarm to which its event was deferred, for a
 // sum that had begun before it, and for its own.
-func sumsTake(r roll.RollUp) time.Duration { return 3 * r.TookAtMost() }
+func sumDelay(r roll.RollUp) time.Duration { return 3 * r.TookAtMost() }
 
 // FittingGrace returns the grace that an audit with this much time left keeps: the whole grace if
 // that is at most half of the time, else none.

@@ -110,7 +110,7 @@ func (f *findings) noteDifference(ctx context.Context, k *comparison, l *roll.Lo
 	case differenceUnmarked:
 		log.InfoContext(ctx, "the roll-up says since when the document that it is within has been missing", "ownerless_since", l.OwnerlessSince())
 	case differenceSooner:
-		log.InfoContext(ctx, "sooner: a document leaves before the alarm rings", "rings", l.RollUp.Tally.Rings, "leaves", f.roller.NextLeaves(l))
+		log.InfoContext(ctx, "sooner: a document leaves before the alarm rings", "rings", l.RollUp.Tally.Rings, "leaves", f.roller.NextLeaveTime(l))
 	case differenceDrift:
 		f.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")

@@ -17,7 +17,7 @@ const walkPage = 100
 // their shards.
 type walk struct {
 	template *route.Template
-	what     string // what it goes through, for errors
+	name     string // what it goes through, for errors
 	find     func(ctx context.Context, from string, limit int) (Page, error)
 }
 
@@ -38,7 +38,7 @@ func walksOf(routes route.Routes, store Store, since func(*route.Route) time.Tim
 		byRollUps = append(byRollUps, walk{t, "roll-ups of " + t.String(), find})
 	}
 
-	for _, r := range byShardsOf(routes) {
+	for _, r := range routesFoundByShards(routes) {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
 			page, err := store.Missing(ctx, r, since(r), from, limit)
 			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return len(f.RollUp.Unwritten()) > 0 })
@@ -63,7 +63,7 @@ func (w walk) page(ctx context.Context, from string, limit int, within time.Dura
 	defer cancel()
 	page, err := w.find(ctx, from, limit)
 	if err != nil {
-		return page, fmt.Errorf("rollup: finding the %s: %w", w.what, err)
+		return page, fmt.Errorf("rollup: finding the %s: %w", w.name, err)
 	}
 	return page, nil
 }
@@ -74,7 +74,7 @@ func describe(walks []walk, places []Place) string {
 	if i < 0 {
 		return ""
 	}
-	text := walks[i].what
+	text := walks[i].name
 	if from := places[i].From; from != "" {
 		text += fmt.Sprintf(", from %q on", from)
 	}
