@@ -482,11 +482,11 @@ var mutations = []mutation{
 		`	return strings.Join(parts, "/")
 }
 
-// tellDropped`,
+// logDropped`,
 		`	return parts[0]
 }
 
-// tellDropped`, "../internal/cloud/app/TestDroppedEventsAreLoggedOnceInAWhile"},
+// logDropped`, "../internal/cloud/app/TestDroppedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "each event that is not acknowledged is logged", "../internal/cloud/app/event.go",
 		`	if first {
 		logger.WarnContext(ctx, message)`,
@@ -537,7 +537,7 @@ var mutations = []mutation{
 		`len(n.equal)+len(n.along) > 0 }`,
 		`len(n.equal) > 0 }`, "TestWalksWithoutIndexes"},
 	{"indexed-or-not-run", "events of a counter without its index are delivered again and again", "../internal/cloud/firestorestore/store.go",
-		`if _, is := errors.AsType[*notRun](err); is {`,
+		`if _, is := errors.AsType[*unservedQuery](err); is {`,
 		`if false {`, "TestListOfIndexes"},
 	{"indexed-or-not-run", "a sum counts documents without its field", "../internal/cloud/firestorestore/sum.go",
 		`	case f.path != "" && (!f.equal || f.names):`,
@@ -546,8 +546,8 @@ var mutations = []mutation{
 		`if s.edition == route.Enterprise {`,
 		`if false {`, "../internal/test/storetest/TestContendedOnEnterprise"},
 	{"calls-end", "a look does not end with its context", "../internal/cloud/firestorestore/store.go",
-		`s.begin(ctx, v)`,
-		`s.begin(context.WithoutCancel(ctx), v)`, "TestDeadConnection"},
+		`s.beginReadOnly(ctx, v)`,
+		`s.beginReadOnly(context.WithoutCancel(ctx), v)`, "TestDeadConnection"},
 	{"calls-end", "a sum does not end with its context", "../internal/cloud/firestorestore/sum.go",
 		`return v.sumField(ctx, f)`,
 		`return v.sumField(context.WithoutCancel(ctx), f)`, "TestDeadConnection"},
@@ -1607,7 +1607,7 @@ var mutations = []mutation{
 		`		if strings.HasPrefix(said, beginning) {`,
 		`		if said == beginning {`, "TestExpiredTransaction"},
 	{"unkept", "a transaction that is not known makes a counter unkept", "../internal/cloud/firestorestore/store.go",
-		`range expired {`,
+		`range expiredMessages {`,
 		`range expired[:1] {`, "TestExpiredTransaction"},
 	{"unkept", "a document is taken for an expired transaction because of its path", "../internal/cloud/firestorestore/store.go",
 		`strings.HasPrefix(said, beginning)`,
@@ -2232,16 +2232,16 @@ var mutations = []mutation{
 		`r.Header.Get("Ce-Specversion") == "" && `,
 		``, "../internal/cloud/app/TestMalformedEvent"},
 	{"permanent", "an event whose decoding panics is acknowledged", "../internal/cloud/app/app.go",
-		`	inTime(w, r, s.config.HoldLimit)
+		`	limitBodyTime(w, r, s.config.HoldLimit)
 `,
-		`	inTime(w, r, s.config.HoldLimit)
+		`	limitBodyTime(w, r, s.config.HoldLimit)
 	defer func() { _ = http.NewResponseController(w).Flush() }()
 `, "TestPanicIsNotAnswered"},
 	{"permanent", "a dropped event is no error", "../internal/cloud/app/event.go",
 		`logger.ErrorContext(ctx, message, "unlogged"`,
 		`logger.WarnContext(ctx, message, "unlogged"`, "TestUnserved"},
 	{"unchanged-everywhere", "two nulls are equal", "../internal/cloud/trigger/trigger.go",
-		`	return c.MayHide(f) || !proto.Equal(now, before)`,
+		`	return c.MayHideTime(f) || !proto.Equal(now, before)`,
 		`	return !proto.Equal(now, before)`, "../internal/cloud/trigger/TestNullMayHaveChanged"},
 	{"pushed-raw", "a raw push is no event", "../internal/cloud/trigger/request.go",
 		`version == "" && fromEventarc(r)`,
@@ -2335,10 +2335,10 @@ var mutations = []mutation{
 		`if since > seldom {`,
 		`if false && since > seldom {`, "TestWritten"},
 	{"grows-by-itself", "three looks need not be running", "../internal/cloud/growth/growth.go",
-		`	case !hot(look.Ages):
+		`	case !mostlyYoung(look.Ages):
 		w.hot, w.ages = 0, nil
 `,
-		`	case !hot(look.Ages):
+		`	case !mostlyYoung(look.Ages):
 `, "../internal/cloud/growth/TestRunning"},
 	{"grows-by-itself", "a shard that was written long ago does not count against a run", "../internal/cloud/growth/growth.go",
 		`	if since > seldom {
@@ -2414,7 +2414,7 @@ var mutations = []mutation{
 `,
 		``, "TestHeldEventsKeepNoBodies"},
 	{"memory", "a held event keeps its documents", "../internal/cloud/app/event.go",
-		`	d.change = d.change.Forget()
+		`	d.change = d.change.WithoutDocuments()
 `,
 		``, "TestHeldEventsKeepNoBodies"},
 	{"memory", "an event waits for memory however long", "../internal/cloud/app/body.go",

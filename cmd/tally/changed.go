@@ -18,9 +18,9 @@ import (
 // This file tells mistakes in tally.yaml that leave documents uncounted without an error: a changed
 // route leaves something behind, or a route's source is not the collection that the app writes.
 
-// renamed returns a sentence about each total that the former routes kept, that none keeps now, and
-// on which a route relies.
-func renamed(former, routes route.Routes) []string {
+// renamedTotals returns a sentence about each total that the former routes kept, that none keeps
+// now, and on which a route relies.
+func renamedTotals(former, routes route.Routes) []string {
 	var told []string
 	for _, t := range former.Templates() {
 		now := totalsIn(routes, t)
@@ -52,16 +52,16 @@ func totalsIn(routes route.Routes, t *route.Template) []string {
 	return nil
 }
 
-// deserted returns the former routes whose documents no route counts now.
-func deserted(former, routes route.Routes) route.Routes {
+// droppedRoutes returns the former routes whose documents no route counts now.
+func droppedRoutes(former, routes route.Routes) route.Routes {
 	return slices.DeleteFunc(slices.Clone(former), func(r *route.Route) bool {
 		return slices.ContainsFunc(routes, func(now *route.Route) bool { return r.AmongThoseOf(now) })
 	})
 }
 
-// deserted tells which of the former routes have documents that no route counts now.
-func (h *hints) deserted(ctx context.Context, db servedDatabase, former route.Routes) {
-	for _, r := range deserted(former, h.routes) {
+// reportDroppedRoutes tells which of the former routes have documents that no route counts now.
+func (h *hints) reportDroppedRoutes(ctx context.Context, db servedDatabase, former route.Routes) {
+	for _, r := range droppedRoutes(former, h.routes) {
 		path := ""
 		for _, doc := range examplesOf(ctx, db.client, r, 100) {
 			at := firestorestore.Path(doc.Ref)
@@ -69,7 +69,7 @@ func (h *hints) deserted(ctx context.Context, db servedDatabase, former route.Ro
 				path = at
 			}
 		}
-		if path == "" || !h.first("deserted", db.id, r.Pattern()) {
+		if path == "" || !h.firstTime("deserted", db.id, r.Pattern()) {
 			continue
 		}
 
@@ -115,19 +115,19 @@ func examplesOf(ctx context.Context, client *firestore.Client, r *route.Route, m
 	return found
 }
 
-// similar tells that a document is in a collection whose name is nearly that of a route's source,
-// which has no documents.
-func (h *hints) similar(ctx context.Context, db servedDatabase, path string) {
+// reportSimilar tells that a document is in a collection whose name is nearly that of a route's
+// source, which has no documents.
+func (h *hints) reportSimilar(ctx context.Context, db servedDatabase, path string) {
 	for _, r := range reason.Similar(h.routes, path) {
-		if exampleOf(ctx, db.client, r.Route) == "" && h.first(r.Kind, r.Route, r.About) {
-			h.say("%s", r.Empty().Of(path))
+		if exampleOf(ctx, db.client, r.Route) == "" && h.firstTime(r.Kind, r.Route, r.About) {
+			h.say("%s", r.WithEmptySource().Text(path))
 		}
 	}
 }
 
-// amongShards tells that a document among a route's shards holds the sum of all the others: it is a
-// total of the app's own, and counts twice.
-func (h *hints) amongShards(ctx context.Context, doc *firestore.DocumentSnapshot) {
+// reportTotalAmongShards tells that a document among a route's shards holds the sum of all the
+// others: it is a total of the app's own, and counts twice.
+func (h *hints) reportTotalAmongShards(ctx context.Context, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
 	for _, r := range h.routes {
 		if !r.HasShards() || !r.Covers(path) || reason.IsShardNumber(doc.Ref.ID) {
@@ -136,7 +136,7 @@ func (h *hints) amongShards(ctx context.Context, doc *firestore.DocumentSnapshot
 		for _, f := range r.Fields() {
 			held, _ := f.In(doc.Data())
 			number, ok := value.Number(held)
-			if !ok || number.Float64() == 0 || !h.isSumOfOthers(ctx, doc.Ref.Parent, f, number.Float64()) || !h.first("among", r, f) {
+			if !ok || number.Float64() == 0 || !h.isSumOfOthers(ctx, doc.Ref.Parent, f, number.Float64()) || !h.firstTime("among", r, f) {
 				continue
 			}
 			h.say("%s is a shard of %s, and its %s is the sum of all other shards: if it is a total, it counts twice; keep it outside of %s",

@@ -32,7 +32,7 @@ func TestRenamed(t *testing.T) {
 		{"another total, too", likes + karma, fresh + karma, nil},
 		{"no route relies on it", likes, hearts, nil},
 	} {
-		if d := cmp.Diff(test.want, renamed(parsed(t, test.former), parsed(t, test.routes))); d != "" {
+		if d := cmp.Diff(test.want, renamedTotals(parsed(t, test.former), parsed(t, test.routes))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, d)
 		}
 	}
@@ -75,7 +75,7 @@ func TestHintsOfOtherSources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.lookAt(t.Context(), db, doc)
+			h.inspect(t.Context(), db, doc)
 		}
 	}
 
@@ -98,7 +98,7 @@ func TestHintsOfOtherSources(t *testing.T) {
 	set("talks/1/votes/total", map[string]any{"n": 7.5})
 	for range 2 {
 		look()
-		h.deserted(t.Context(), db, former)
+		h.reportDroppedRoutes(t.Context(), db, former)
 	}
 	want = append(want,
 		"talks/1/votes/total is a shard of talks/{talk}/votes/{vote} -> talk_totals/{talk} : n, and its n is the sum of all other shards: if it is a total, it counts twice; keep it outside of talks/1/votes",
@@ -142,7 +142,7 @@ func TestHintsOfAbsentFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.lookAt(t.Context(), db, doc)
+			h.inspect(t.Context(), db, doc)
 		}
 	}
 	want := []string{

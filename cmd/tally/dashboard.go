@@ -49,7 +49,7 @@ func serveDashboard(ctx context.Context, s *session.Session, board *dashboard.Bo
 		Cadence:   s.Config.Cadence,
 		Due:       counters.Pacing(s.Config).Due,
 		Report: func(err error) error {
-			err = s.Told(err)
+			err = s.WithRemedy(err)
 			fmt.Fprintf(s.Logs, "tally: %v\n", err)
 			return err
 		},

@@ -89,8 +89,8 @@ func (d *demo) check() error {
 		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most a day", l.Rate, l.Increments, seconds)
 	}
 
-	if l.Kill && l.Increments-l.Lone() < 2 {
-		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
+	if l.Kill && l.Increments-l.LoneIncrements() < 2 {
+		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.LoneIncrements(), l.Increments)
 	}
 
 	for name, chance := range map[string]float64{"duplicates": d.stack.Faults.Duplicates, "lost-acks": d.stack.Faults.LostAcks} {
@@ -123,7 +123,7 @@ func (d *demo) run(ctx context.Context) error {
 	d.stack.Downloads = court.Downloads(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
 	seconds := float64(d.load.Increments) / d.load.Rate
-	fmt.Fprintf(d.logs, "%s; then %d increments, at %v a second, take %.0f s\n", d.stack.starting(), d.load.Increments, d.load.Rate, seconds)
+	fmt.Fprintf(d.logs, "%s; then %d increments, at %v a second, take %.0f s\n", d.stack.startText(), d.load.Increments, d.load.Rate, seconds)
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways

@@ -128,7 +128,7 @@ func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial
 // reportProject prints the report of a trial that ended with err. One that failed, or that is not
 // exact, is an error.
 func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
-	err = remedied(t, r, err)
+	err = withRemedy(t, r, err)
 	if err != nil {
 		r.Error = err.Error()
 	}
@@ -146,8 +146,8 @@ func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 	return cmp.Or(err, unprinted)
 }
 
-// remedied returns the error of a trial with what fixes it.
-func remedied(t *trial.Trial, r trial.Report, err error) error {
+// withRemedy returns the error of a trial with what fixes it.
+func withRemedy(t *trial.Trial, r trial.Report, err error) error {
 	err = session.Explain(err, r.Project, true)
 	if errors.Is(err, trial.ErrSilent) {
 		err = errors.Join(err, fmt.Errorf("this tells why:\n  tally doctor --project=%s", r.Project))

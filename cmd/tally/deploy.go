@@ -75,9 +75,9 @@ func (d *deployment) read(ctx context.Context) error {
 	return nil
 }
 
-// do does the plan, if the user agrees. opening tells what the user should know besides the steps.
-// nothing is printed if there are no steps.
-func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
+// execute does the plan, if the user agrees. opening tells what the user should know besides the
+// steps. nothing is printed if there are no steps.
+func (d *deployment) execute(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
 	if d.json {
 		plan.Steps = append([]*deploy.Step{}, plan.Steps...) // a list even if it is empty
 		e := json.NewEncoder(d.out)
@@ -191,11 +191,11 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if len(plan.Awaited) > 0 {
 		nothing = "Index builds have started. Run tally deploy again when they finish."
 	}
-	problem := d.foreign()
+	problem := d.homesError()
 	if problem != nil {
 		d.dryRun = true // it says what the documents hold, and changes nothing
 	}
-	if err := d.do(ctx, plan, wanted.Opening(plan)+d.joins(), nothing); err != nil {
+	if err := d.execute(ctx, plan, wanted.Opening(plan)+d.homesText(), nothing); err != nil {
 		return err
 	}
 	if problem != nil {
@@ -252,6 +252,6 @@ func undeployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.do(ctx, plan, "", "There is nothing that tally deploy made.")
+		return d.execute(ctx, plan, "", "There is nothing that tally deploy made.")
 	})
 }

@@ -108,13 +108,13 @@ func (d *dev) run(ctx context.Context) error {
 	defer d.stack.lines.close()
 	d.stack.Downloads, d.stack.Say = court.Downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
-	d.hints.say, d.hints.written = d.stack.lines.tell, make(chan written, maxWritten)
+	d.hints.say, d.hints.written = d.stack.lines.printEscaped, make(chan writtenDocument, maxWritten)
 	c := &court.Court{Downloads: d.stack.Downloads}
 	defer c.Close()
 	d.hints.court = c.Open
-	d.hints.follow(d.stack.rules)
+	d.hints.setRules(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
-	fmt.Fprintln(d.logs, d.stack.starting())
+	fmt.Fprintln(d.logs, d.stack.startText())
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (d *dev) run(ctx context.Context) error {
 
 	// A new listener would hear of former requests again, so there is one for all settings.
 	var refusals sync.WaitGroup
-	refusals.Go(func() { d.tellRefusals(ctx, s) })
+	refusals.Go(func() { d.reportRefusals(ctx, s) })
 	defer refusals.Wait()
 	defer cancel()
 
@@ -203,16 +203,16 @@ func (d *dev) otherProject(project string) {
 	if project == session.DevProject {
 		return
 	}
-	d.stack.lines.tell("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
+	d.stack.lines.printEscaped("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
 		project, d.project, d.project)
 }
 
 // serveAgain gives the stack the settings of the changed tally.yaml, and serves with them.
 func (d *dev) serveAgain(ctx context.Context, s *local.Stack) error {
-	d.stack.lines.follow(d.config.Routes)
-	d.tellLeft(s.Config.Routes, d.config.Routes)
-	for _, text := range renamed(s.Config.Routes, d.config.Routes) {
-		d.stack.lines.tell("%s", text)
+	d.stack.lines.setRoutes(d.config.Routes)
+	d.reportRemovedTotals(s.Config.Routes, d.config.Routes)
+	for _, text := range renamedTotals(s.Config.Routes, d.config.Routes) {
+		d.stack.lines.printEscaped("%s", text)
 	}
 	d.former = s.Config.Routes
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
@@ -224,8 +224,8 @@ func (d *dev) serveAgain(ctx context.Context, s *local.Stack) error {
 	return d.serve(ctx, s, true)
 }
 
-// tellLeft tells which totals no route keeps any more.
-func (d *dev) tellLeft(former, routes route.Routes) {
+// reportRemovedTotals tells which totals no route keeps any more.
+func (d *dev) reportRemovedTotals(former, routes route.Routes) {
 	var left []string
 	for _, template := range former.Templates() {
 		same := func(t *route.Template) bool { return t.Segments().String() == template.Segments().String() }
@@ -241,13 +241,13 @@ func (d *dev) tellLeft(former, routes route.Routes) {
 	if d.environment["TALLY_ROUTES"] == "" {
 		why = appfolder.FileName + " names no routes, so the default one runs; "
 	}
-	d.stack.lines.tell("%sno route updates the totals in %s any more; they keep their last values", why, strings.Join(left, ", "))
+	d.stack.lines.printEscaped("%sno route updates the totals in %s any more; they keep their last values", why, strings.Join(left, ", "))
 }
 
 // serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml
 // changes, and an error when ctx ends. again says that the stack ran before, with other settings.
 func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
-	if err := session.NoteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
+	if err := session.NoteDev(ctx, s.Addr, d.project, devVariables(s)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -258,8 +258,8 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if again {
 		d.stack.lines.print("%s changed: the functions run again with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
 	} else {
-		d.stack.lines.turnTo(d.out, d.greeting(s))
-		d.tellDecisions()
+		d.stack.lines.redirect(d.out, d.greeting(s))
+		d.reportDecisions()
 	}
 
 	if d.dashboard.on {
@@ -267,22 +267,22 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	}
 	audited := !again && !s.Imported // imports make no events, so they need an audit
 	work.Go(func() { s.Keep(ctx, d.every, !audited) })
-	d.hint(ctx, s, &work)
+	d.startHints(ctx, s, &work)
 	return d.awaitChange(ctx, s)
 }
 
-// tellDecisions tells what the app's security rules leave to the user. An app sees only that such a
-// request is refused.
-func (d *dev) tellDecisions() {
+// reportDecisions tells what the app's security rules leave to the user. An app sees only that such
+// a request is refused.
+func (d *dev) reportDecisions() {
 	left := strings.TrimSuffix(decisions(d.stack.rules.name(), d.stack.rules.text), "\n")
 	if left != "" {
 		d.stack.lines.print("%s", left)
 	}
 }
 
-// noted returns what tally dev notes on the emulator: the variables of its functions, where its
-// queue takes alarms, and where to ask whether it runs.
-func noted(s *local.Stack) map[string]string {
+// devVariables returns what tally dev notes on the emulator: the variables of its functions, where
+// its queue takes alarms, and where to ask whether it runs.
+func devVariables(s *local.Stack) map[string]string {
 	variables := map[string]string{session.AliveAt: s.RelayAddr, alarm.EmulatorHost: s.QueueAddr}
 	for name, value := range s.Environment {
 		if strings.HasPrefix(name, "TALLY_") {
@@ -300,29 +300,29 @@ func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 	}
 }
 
-// hint begins to say what a newcomer gets wrong, as work that goes on until ctx ends.
-func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
+// startHints begins to say what a newcomer gets wrong, as work that goes on until ctx ends.
+func (d *dev) startHints(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
 	h.routes, h.addr, h.project = s.Config.Routes, s.Addr, d.project
-	h.indexes(s.Config.Edition)
-	h.circles()
+	h.reportIndexes(s.Config.Edition)
+	h.reportCircles()
 	h.checkRules()
 	clients := make(map[string]*firestore.Client)
 	for i, client := range s.Clients {
 		database := s.Config.Databases[i]
 		clients[database] = client
-		work.Go(func() { h.deserted(ctx, servedDatabase{database, client}, d.former) })
+		work.Go(func() { h.reportDroppedRoutes(ctx, servedDatabase{database, client}, d.former) })
 	}
-	work.Go(func() { h.lookAtWritten(ctx, clients) })
+	work.Go(func() { h.inspectWritten(ctx, clients) })
 }
 
-// tellRefusals tells what the security rules refuse, until ctx ends. An emulator that somebody else
-// runs does not say that.
-func (d *dev) tellRefusals(ctx context.Context, s *local.Stack) {
+// reportRefusals tells what the security rules refuse, until ctx ends. An emulator that somebody
+// else runs does not say that.
+func (d *dev) reportRefusals(ctx context.Context, s *local.Stack) {
 	if s.Emulator == nil {
 		return
 	}
-	err := s.Emulator.Refusals(ctx, d.hints.refused)
+	err := s.Emulator.Refusals(ctx, d.hints.reportRefusal)
 	if err != nil && ctx.Err() == nil {
 		d.hints.say("refused requests are no longer shown: %v", err)
 	}

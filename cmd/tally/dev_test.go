@@ -583,11 +583,11 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		changed := false
 		folder, err = d.reread()
 		if err == nil {
-			changed, err = d.look(folder, s)
+			changed, err = d.compareSettings(folder, s)
 			if changed || err != nil {
 				t.Errorf("%s: at the first look: %v, %v; an editor may be writing it", test.text, changed, err)
 			}
-			changed, err = d.look(folder, s)
+			changed, err = d.compareSettings(folder, s)
 		}
 		got := fmt.Sprint(err)
 		if changed {
@@ -667,7 +667,7 @@ func TestDevWaitsForWholeRules(t *testing.T) {
 		taken bool
 	}{{"", false}, {"half", false}, {"half and half", false}, {"half and half", true}, {"", false}, {"half and half", false}} {
 		write(t, file, []byte(look.rules))
-		err := d.takeRules(t.Context(), nowhere, nil)
+		err := d.applyRules(t.Context(), nowhere, nil)
 		if taken := err != nil; taken != look.taken { // nothing can be put in force there
 			t.Errorf("rules %q: taken: %v (%v), want %v", look.rules, taken, err, look.taken)
 		}

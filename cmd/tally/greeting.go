@@ -17,7 +17,7 @@ import (
 
 // greeting says what runs, and how to use it.
 func (d *dev) greeting(s *local.Stack) string {
-	text := "\nTally runs. " + d.stopping(s) + "\n\n" + d.parts(s) + d.pointing(s)
+	text := "\nTally runs. " + d.stopText(s) + "\n\n" + d.partsText(s) + d.connectText(s)
 	command := addOne(s.Config.Routes, s.Config.Databases[0])
 	if command != "" {
 		text += fmt.Sprintf("Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s\n  export GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
@@ -25,8 +25,8 @@ func (d *dev) greeting(s *local.Stack) string {
 	return text
 }
 
-// stopping says how to stop, and what becomes of the documents.
-func (d *dev) stopping(s *local.Stack) string {
+// stopText says how to stop, and what becomes of the documents.
+func (d *dev) stopText(s *local.Stack) string {
 	switch {
 	case s.Emulator == nil:
 		return "Stop it with Ctrl-C."
@@ -37,8 +37,8 @@ func (d *dev) stopping(s *local.Stack) string {
 	}
 }
 
-// parts returns a line for each part that runs, and for each file that says how.
-func (d *dev) parts(s *local.Stack) string {
+// partsText returns a line for each part that runs, and for each file that says how.
+func (d *dev) partsText(s *local.Stack) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  Firestore   %s, project %s\n", s.Addr, d.project)
 	if s.Emulator != nil {
@@ -78,8 +78,8 @@ func (d *dev) rulesFrom(s *local.Stack) string {
 	}
 }
 
-// pointing says how an app is pointed at the emulator.
-func (d *dev) pointing(s *local.Stack) string {
+// connectText says how an app is pointed at the emulator.
+func (d *dev) connectText(s *local.Stack) string {
 	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	database := ""
 	if id := s.Config.Databases[0]; id != firestore.DefaultDatabaseID {

@@ -28,24 +28,24 @@ type hints struct {
 
 	addr, project string // of the emulator, and the app
 
-	say  func(format string, args ...any)
-	said sync.Map // keys: what was said; values: when, of what is said again
+	say      func(format string, args ...any)
+	reported sync.Map // keys: what was said; values: when, of what is said again
 
-	written chan written // documents to look at
+	written chan writtenDocument // documents to look at
 
 	mu       sync.Mutex
-	homes    map[*route.Template]int   // how many missing documents of each were told
-	rules    appRules                  // security rules that are in force
-	refusals map[string]struct{}       // that they made and that were told
-	answers  []rules.Answer            // about the rules
-	tried    map[*route.Template]tried // nil: on what only Tally's routes have
+	homes    map[*route.Template]int     // how many missing documents of each were told
+	rules    appRules                    // security rules that are in force
+	refusals map[string]struct{}         // that they made and that were told
+	answers  []rules.Answer              // about the rules
+	attempts map[*route.Template]attempt // nil: on what only Tally's routes have
 
 	court func(context.Context) (addr string, err error) // where rules are tried, by court.open
 }
 
-// follow notes the security rules that are in force from now on. What they refuse is told, even if
-// former rules refused the same.
-func (h *hints) follow(in appRules) {
+// setRules notes the security rules that are in force from now on. What they refuse is told, even
+// if former rules refused the same.
+func (h *hints) setRules(in appRules) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rules, h.refusals = in, make(map[string]struct{})
@@ -57,47 +57,47 @@ func (h *hints) checkRules() {
 	h.mu.Lock()
 	in := h.rules
 	h.mu.Unlock()
-	h.again()
+	h.tryAgain()
 	if in.file == "" {
 		return
 	}
 	for _, text := range rules.Parse(in.text).Doubles(h.routes) {
-		if h.first("rules", text) {
+		if h.firstTime("rules", text) {
 			h.say("%s:%s", in.name(), text)
 		}
 	}
 }
 
-// hasTallys reports whether a document has what Tally adds.
-func hasTallys(fields []string) bool { return slices.Contains(fields, document.TallyField) }
+// hasTallyField reports whether a document has what Tally adds.
+func hasTallyField(fields []string) bool { return slices.Contains(fields, document.TallyField) }
 
-// first reports whether it is called with this for the first time, and notes that it was.
-func (h *hints) first(about ...any) bool {
-	_, said := h.said.LoadOrStore(fmt.Sprintln(about...), nil)
+// firstTime reports whether it is called with this for the first time, and notes that it was.
+func (h *hints) firstTime(about ...any) bool {
+	_, said := h.reported.LoadOrStore(fmt.Sprintln(about...), nil)
 	return !said
 }
 
-// isSaid reports whether first was called with this.
-func (h *hints) isSaid(about ...any) bool {
-	_, said := h.said.Load(fmt.Sprintln(about...))
+// wasReported reports whether first was called with this.
+func (h *hints) wasReported(about ...any) bool {
+	_, said := h.reported.Load(fmt.Sprintln(about...))
 	return said
 }
 
-// firstThisHour reports whether it was not called with this in the last hour, and notes that it was
-// now.
-func (h *hints) firstThisHour(about ...any) bool {
+// firstTimeThisHour reports whether it was not called with this in the last hour, and notes that it
+// was now.
+func (h *hints) firstTimeThisHour(about ...any) bool {
 	key, now := fmt.Sprintln(about...), time.Now()
-	last, said := h.said.Load(key)
+	last, said := h.reported.Load(key)
 	if said && now.Sub(last.(time.Time)) < time.Hour {
 		return false
 	}
-	h.said.Store(key, now)
+	h.reported.Store(key, now)
 	return true
 }
 
-// indexes tells which routes need indexes on a project, whose database is of an edition. The
+// reportIndexes tells which routes need indexes on a project, whose database is of an edition. The
 // emulator asks for none.
-func (h *hints) indexes(on route.Edition) {
+func (h *hints) reportIndexes(on route.Edition) {
 	if on == route.Enterprise {
 		h.say("on a project, where tally deploy builds them first, each query needs an index, because the database is of the Enterprise edition; tally indexes prints them")
 		return
@@ -113,29 +113,29 @@ func (h *hints) indexes(on route.Edition) {
 	}
 }
 
-// circles tells which roll-ups are events of their own routes.
-func (h *hints) circles() {
+// reportCircles tells which roll-ups are events of their own routes.
+func (h *hints) reportCircles() {
 	circles := h.routes.Circles()
 	if circles != "" {
 		h.say("%s; tally deploy says what changes cost", circles)
 	}
 }
 
-// document tells the reasons for which totals do not have a document, each once, or once an hour if
-// another document may well be left out for it. What documents may be meant to be is not told, nor
-// what the functions log, nor what other documents decide.
-func (h *hints) document(path string, fields map[string]any) {
+// reportReasons tells the reasons for which totals do not have a document, each once, or once an
+// hour if another document may well be left out for it. What documents may be meant to be is not
+// told, nor what the functions log, nor what other documents decide.
+func (h *hints) reportReasons(path string, fields map[string]any) {
 	for _, r := range reason.Of(h.routes, reason.DocumentOf(path, fields)) {
 		switch r.Kind {
 		case reason.Unmet, reason.Malformed, reason.Absent:
 			continue
 		}
-		first := h.first
-		if r.Again() {
-			first = h.firstThisHour
+		first := h.firstTime
+		if r.Repeats() {
+			first = h.firstTimeThisHour
 		}
 		if first(r.Kind, r.Route, r.About) {
-			h.say("%s", r.Of(path))
+			h.say("%s", r.Text(path))
 		}
 	}
 }
@@ -143,11 +143,11 @@ func (h *hints) document(path string, fields map[string]any) {
 // mostLacking is how many documents are looked through for a field that one of them lacks.
 const mostLacking = 100
 
-// absent tells that no document of a route has a field that the route reads: its name is
+// reportAbsentField tells that no document of a route has a field that the route reads: its name is
 // misspelled, in the route or in the app.
-func (h *hints) absent(ctx context.Context, db servedDatabase, path string, fields map[string]any) {
+func (h *hints) reportAbsentField(ctx context.Context, db servedDatabase, path string, fields map[string]any) {
 	for _, r := range reason.Of(h.routes, reason.DocumentOf(path, fields)) {
-		if r.Kind != reason.Absent || h.isSaid(r.Kind, r.Route, r.About) {
+		if r.Kind != reason.Absent || h.wasReported(r.Kind, r.Route, r.About) {
 			continue
 		}
 		lacking, all := 0, examplesOf(ctx, db.client, r.Route, mostLacking)
@@ -157,8 +157,8 @@ func (h *hints) absent(ctx context.Context, db servedDatabase, path string, fiel
 				lacking++
 			}
 		}
-		if lacking > 0 && lacking == len(all) && h.first(r.Kind, r.Route, r.About) {
-			h.say("%s", r.AbsentFrom(lacking))
+		if lacking > 0 && lacking == len(all) && h.firstTime(r.Kind, r.Route, r.About) {
+			h.say("%s", r.AbsentText(lacking))
 		}
 	}
 }
@@ -167,10 +167,10 @@ func (h *hints) absent(ctx context.Context, db servedDatabase, path string, fiel
 // can name any number of them.
 const maxHomes = 10
 
-// missingTarget reports a document whose totals have no place, because the app has not created the
-// document that is to hold the totals, or within which Tally creates that. It reports each missing
-// document once, and calls missing once for each document that may be missing.
-func (h *hints) missingTarget(database, path string, fields map[string]any, missing func(path string) bool) {
+// reportMissingHome reports a document whose totals have no place, because the app has not created
+// the document that is to hold the totals, or within which Tally creates that. It reports each
+// missing document once, and calls missing once for each document that may be missing.
+func (h *hints) reportMissingHome(database, path string, fields map[string]any, missing func(path string) bool) {
 	document := reason.DocumentOf(path, fields)
 	for _, r := range h.routes {
 		c, ok := document.Counter(r)
@@ -178,16 +178,16 @@ func (h *hints) missingTarget(database, path string, fields map[string]any, miss
 			continue
 		}
 		home := reason.Home(c)
-		unasked := h.first("home", database, home)
+		unasked := h.firstTime("home", database, home)
 		if !unasked || !missing(home) {
 			continue
 		}
 
-		told := h.anotherHome(r.Template)
+		told := h.countMissingHome(r.Template)
 		if told > maxHomes {
 			continue
 		}
-		text := reason.MissingHome(c).Of(path)
+		text := reason.MissingHome(c).Text(path)
 		if database != firestore.DefaultDatabaseID {
 			text = database + ": " + text
 		}
@@ -198,8 +198,9 @@ func (h *hints) missingTarget(database, path string, fields map[string]any, miss
 	}
 }
 
-// anotherHome returns how many missing documents of a template there are to tell, with another one.
-func (h *hints) anotherHome(template *route.Template) int {
+// countMissingHome returns how many missing documents of a template there are to tell, with another
+// one.
+func (h *hints) countMissingHome(template *route.Template) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.homes == nil {
@@ -209,9 +210,9 @@ func (h *hints) anotherHome(template *route.Template) int {
 	return h.homes[template]
 }
 
-// left reports a document with totals that Tally made and that no route keeps up to date. It
-// reports one document of each pattern.
-func (h *hints) left(path string, fields map[string]any) {
+// reportAbandonedTotals reports a document with totals that Tally made and that no route keeps up
+// to date. It reports one document of each pattern.
+func (h *hints) reportAbandonedTotals(path string, fields map[string]any) {
 	made, _ := fields[document.TallyField].(map[string]any)
 	_, isRollUp := made["as_of"].(time.Time)
 	holdsTotals := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
@@ -220,16 +221,16 @@ func (h *hints) left(path string, fields map[string]any) {
 	}
 
 	pattern, _ := reason.Generalized(path)
-	first := h.first("left", pattern)
+	first := h.firstTime("left", pattern)
 	if first {
 		h.say("%s has totals that Tally made, and no route updates them any more; they keep their last values", path)
 	}
 }
 
-// joined tells, once for each template, that a document of the app's holds or held something where
-// a total belongs, although no roll-up wrote it. Of zeros it does not: apps write them into new
-// documents.
-func (h *hints) joined(path string, fields map[string]any, updated time.Time) {
+// reportAppValues tells, once for each template, that a document of the app's holds or held
+// something where a total belongs, although no roll-up wrote it. Of zeros it does not: apps write
+// them into new documents.
+func (h *hints) reportAppValues(path string, fields map[string]any, updated time.Time) {
 	c, ok := h.routes.Counter(path)
 	if !ok {
 		return
@@ -242,10 +243,10 @@ func (h *hints) joined(path string, fields map[string]any, updated time.Time) {
 		}
 	}
 
-	if foreign != "" && h.first("foreign kind", c.Template) {
+	if foreign != "" && h.firstTime("foreign kind", c.Template) {
 		h.say("%s of the app's, and no total can be: it stays, and the total is left out; name the total otherwise by \"as\" in the route, or clear the field", foreign)
 	}
-	if unwritten != "" && h.first("unwritten", c.Template) {
+	if unwritten != "" && h.firstTime("unwritten", c.Template) {
 		h.say("%s, which no roll-up wrote: it becomes what the documents add up to, and tally.before keeps the number", unwritten)
 	}
 }
@@ -256,33 +257,33 @@ type servedDatabase struct {
 	client *firestore.Client
 }
 
-// lookAt tells what is wrong with a document.
-func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
+// inspect tells what is wrong with a document.
+func (h *hints) inspect(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
-	h.document(path, firestorestore.Data(doc))
-	h.absent(ctx, db, path, firestorestore.Data(doc))
-	h.lookForHome(ctx, db, doc)
-	h.left(path, doc.Data())
-	h.tryRules(ctx, written{db.id, path})
-	h.similar(ctx, db, path)
-	h.amongShards(ctx, doc)
+	h.reportReasons(path, firestorestore.Data(doc))
+	h.reportAbsentField(ctx, db, path, firestorestore.Data(doc))
+	h.inspectHome(ctx, db, doc)
+	h.reportAbandonedTotals(path, doc.Data())
+	h.tryRules(ctx, writtenDocument{db.id, path})
+	h.reportSimilar(ctx, db, path)
+	h.reportTotalAmongShards(ctx, doc)
 }
 
-// lookForHome tells whether the documents that hold a document's totals are missing.
-func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
+// inspectHome tells whether the documents that hold a document's totals are missing.
+func (h *hints) inspectHome(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
-	h.missingTarget(db.id, path, firestorestore.Data(doc), func(path string) bool {
+	h.reportMissingHome(db.id, path, firestorestore.Data(doc), func(path string) bool {
 		home, err := db.client.Doc(path).Get(ctx)
 		if err == nil {
-			h.joined(path, home.Data(), home.UpdateTime)
-			h.tryRules(ctx, written{db.id, path})
+			h.reportAppValues(path, home.Data(), home.UpdateTime)
+			h.tryRules(ctx, writtenDocument{db.id, path})
 		}
 		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})
 }
 
-// A written is a document that an event is about.
-type written struct{ database, path string }
+// A writtenDocument is a document that an event is about.
+type writtenDocument struct{ database, path string }
 
 // maxWritten is how many documents wait until they are looked at. If more are written meanwhile,
 // nothing is told about these: the emulator has other things to do.
@@ -291,13 +292,13 @@ const maxWritten = 100
 // noteWritten has a document looked at that was written. It does not block.
 func (h *hints) noteWritten(database, path string) {
 	select {
-	case h.written <- written{database, path}:
+	case h.written <- writtenDocument{database, path}:
 	default:
 	}
 }
 
-// lookAtWritten looks at each document that is written, one after another, until ctx ends.
-func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore.Client) {
+// inspectWritten looks at each document that is written, one after another, until ctx ends.
+func (h *hints) inspectWritten(ctx context.Context, clients map[string]*firestore.Client) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -311,13 +312,14 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 			if err != nil {
 				continue // such as of a document that was deleted
 			}
-			h.lookAt(ctx, servedDatabase{w.database, client}, doc)
+			h.inspect(ctx, servedDatabase{w.database, client}, doc)
 		}
 	}
 }
 
-// refused tells that the rules refused a client's request, and which statements of the rules did.
-func (h *hints) refused(r emulator.Refusal) {
+// reportRefusal tells that the rules refused a client's request, and which statements of the rules
+// did.
+func (h *hints) reportRefusal(r emulator.Refusal) {
 	cause := h.causeOf(r)
 	h.mu.Lock()
 	in := h.rules

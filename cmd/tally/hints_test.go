@@ -67,11 +67,11 @@ func TestHints(t *testing.T) {
 		{"my shards/x", map[string]any{"a, b": int64(1), "n": int64(1)}},
 		{"counters/a/shards/3", map[string]any{"the rest": int64(1)}},
 	} {
-		h.document(doc.path, doc.fields)
+		h.reportReasons(doc.path, doc.fields)
 	}
 
 	list := emulator.Refusal{Method: "list", Database: "(default)", Path: "a/*"}
-	h.follow(appRules{"dir/my.rules", `rules_version = '2';
+	h.setRules(appRules{"dir/my.rules", `rules_version = '2';
   allow write: if false;
   allow create: if signedIn() // an account; any
     && request.resource.data.at == request.time
@@ -92,10 +92,10 @@ func TestHints(t *testing.T) {
 		{Method: "delete", Database: "(default)", Path: "a/3", Lines: []int{10}},
 		list, list,
 	} {
-		h.refused(r)
+		h.reportRefusal(r)
 	}
-	h.follow(appRules{})
-	h.refused(list)
+	h.setRules(appRules{})
+	h.reportRefusal(list)
 	want := []string{
 		"counters/a/shards/1 has m, n, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : m, n",
 		"counters/a/shards/2 has tally, not count",
@@ -125,24 +125,24 @@ func TestHints(t *testing.T) {
 func TestHintsOfTriedRules(t *testing.T) {
 	var said []string
 	opened := 0
-	h := hints{say: heard(&said), written: make(chan written, maxWritten)}
+	h := hints{say: heard(&said), written: make(chan writtenDocument, maxWritten)}
 	h.routes = parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")
 	h.court = func(context.Context) (string, error) { opened++; return "", errors.New("no Java") }
 	try := func(paths ...string) {
 		for _, path := range paths {
-			h.tryRules(t.Context(), written{"(default)", path})
+			h.tryRules(t.Context(), writtenDocument{"(default)", path})
 		}
 	}
 
 	try("posts/1") // Tally's own rules
-	h.follow(appRules{"my.rules", "first"})
+	h.setRules(appRules{"my.rules", "first"})
 	try("posts/1", "posts/2", "posts/3", "posts/4", "notes/1")
 	if opened != 2*maxTried {
 		t.Errorf("rules were tried %d times on four documents", opened)
 	}
 	post := h.routes.Templates()[0]
-	h.judged(appRules{"my.rules", "first"}, post, []rules.Answer{{Request: rules.Requests(h.routes)[0], Verdict: rules.NotTried, Why: "no user is known"}})
-	h.follow(appRules{"my.rules", "second"})
+	h.reportAnswers(appRules{"my.rules", "first"}, post, []rules.Answer{{Request: rules.Requests(h.routes)[0], Verdict: rules.NotTried, Why: "no user is known"}})
+	h.setRules(appRules{"my.rules", "second"})
 	h.checkRules()
 	try("posts/1")
 	if opened != 2*maxTried+2 || len(h.written) != 2 {
@@ -150,12 +150,12 @@ func TestHintsOfTriedRules(t *testing.T) {
 	}
 
 	wrong := []rules.Answer{{Request: rules.Requests(h.routes)[1], Verdict: rules.Allowed, Wrong: true, Path: "posts/1", Fields: []string{"likes"}, Lines: []int{1}}}
-	h.judged(appRules{"my.rules", "first"}, post, wrong)
+	h.reportAnswers(appRules{"my.rules", "first"}, post, wrong)
 	if len(h.answers) > 0 || len(said) != 2 {
 		t.Errorf("it goes by %v, and says %q", h.answers, said)
 	}
-	h.judged(appRules{"my.rules", "second"}, post, wrong)
-	h.judged(appRules{"my.rules", "second"}, post, wrong)
+	h.reportAnswers(appRules{"my.rules", "second"}, post, wrong)
+	h.reportAnswers(appRules{"my.rules", "second"}, post, wrong)
 	try("posts/5") // it is known
 	want := []string{
 		"the security rules were not tried: no Java",
@@ -175,8 +175,8 @@ func TestHintsOfInterruptedTrial(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h := hints{say: heard(&said), routes: parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")}
 	h.court = func(context.Context) (string, error) { cancel(); return "", context.Canceled }
-	h.follow(appRules{"my.rules", "first"})
-	h.tryRules(ctx, written{"(default)", "posts/1"})
+	h.setRules(appRules{"my.rules", "first"})
+	h.tryRules(ctx, writtenDocument{"(default)", "posts/1"})
 	if len(said) > 0 {
 		t.Errorf("it says %q", said)
 	}
@@ -190,7 +190,7 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 		h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders : existing`)
 		for range 3 {
 			for i, shop := range []any{int64(7), new(firestore.DocumentRef), "", "a/b", "c/d"} {
-				h.document(fmt.Sprint("orders/", i), map[string]any{"shop": shop})
+				h.reportReasons(fmt.Sprint("orders/", i), map[string]any{"shop": shop})
 			}
 			time.Sleep(45 * time.Minute)
 		}
@@ -224,10 +224,10 @@ views/{view} by week -> weeks/{week} : count() as views : existing`)
 		{"shop_day": "north_2026-11-27", "shop": "north", "paid": at},
 		{"shop_day": "south_2026-11-27", "shop": "south", "paid": at},
 	} {
-		h.document("orders/1", fields)
+		h.reportReasons("orders/1", fields)
 	}
-	h.document("visits/1", map[string]any{"month": "2026-11", "at": at})
-	h.document("views/1", map[string]any{"week": "2026-W48", "at": at})
+	h.reportReasons("visits/1", map[string]any{"month": "2026-11", "at": at})
+	h.reportReasons("views/1", map[string]any{"week": "2026-W48", "at": at})
 	want := []string{
 		"orders/1: shop_day says no more than other fields do; by shop, day(paid) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
 		"visits/1: month says no more than other fields do; by month(at) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
@@ -262,23 +262,23 @@ visits/{visit} by site, day(at) -> sites/{site}/days/{day} : count() as visits :
 		{"shop": "8", "customer": customer, "amount": "5", "at": "noon"},
 		{"shop": "8", "customer": customer, "amount": time.Now(), "at": int64(5)},
 	} {
-		h.document("orders/1", fields)
+		h.reportReasons("orders/1", fields)
 	}
-	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
+	h.reportReasons("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
 	for _, at := range []any{time.Now(), nil, "2024-01-01", "2024-01-02", int64(5)} {
-		h.document("posts/1/likes/ann", map[string]any{"at": at})
+		h.reportReasons("posts/1/likes/ann", map[string]any{"at": at})
 	}
-	h.document("posts/1/likes/ann", map[string]any{})
+	h.reportReasons("posts/1/likes/ann", map[string]any{})
 	missing := func(string) bool { return true }
 	for _, shop := range []string{"7", "7", "8", "a/b"} {
-		h.missingTarget("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
+		h.reportMissingHome("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
 	}
-	h.missingTarget("(default)", "orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
-	h.missingTarget("other", "orders/3", map[string]any{"shop": "gone"}, missing)
-	h.missingTarget("(default)", "games/1/scores/ann", nil, missing)
-	h.missingTarget("(default)", "games/1/scores/bob", nil, missing)
-	h.missingTarget("(default)", "visits/1", map[string]any{"site": "s", "at": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, func(path string) bool { return path == "sites/s" })
-	h.missingTarget("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
+	h.reportMissingHome("(default)", "orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
+	h.reportMissingHome("other", "orders/3", map[string]any{"shop": "gone"}, missing)
+	h.reportMissingHome("(default)", "games/1/scores/ann", nil, missing)
+	h.reportMissingHome("(default)", "games/1/scores/bob", nil, missing)
+	h.reportMissingHome("(default)", "visits/1", map[string]any{"site": "s", "at": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, func(path string) bool { return path == "sites/s" })
+	h.reportMissingHome("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
 
 	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
 	const timeless = " is in no window of posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing: its at is "
@@ -314,9 +314,9 @@ func TestHintsOfManyMissingDocuments(t *testing.T) {
 	h := hints{say: heard(&said)}
 	h.routes = parsed(t, "products/{product}/votes/{user} -> products/{product} : count() as votes : existing; orders/{order} by shop -> shops/{shop} : count() as orders : existing")
 	for n := range 1000 {
-		h.missingTarget("(default)", fmt.Sprintf("products/%d/votes/ann", n), nil, func(string) bool { return true })
+		h.reportMissingHome("(default)", fmt.Sprintf("products/%d/votes/ann", n), nil, func(string) bool { return true })
 	}
-	h.missingTarget("(default)", "orders/1", map[string]any{"shop": "7"}, func(string) bool { return true })
+	h.reportMissingHome("(default)", "orders/1", map[string]any{"shop": "7"}, func(string) bool { return true })
 
 	if len(said) != maxHomes+1 {
 		t.Fatalf("%d lines, want %d:\n%s", len(said), maxHomes+1, strings.Join(said, "\n"))
@@ -339,11 +339,11 @@ func TestHintsOfTotalsThatAreLeft(t *testing.T) {
 	h.routes = parsed(t, route.Default)
 	made := map[string]any{"likes": 5, "tally": map[string]any{"as_of": time.Now()}}
 	for _, path := range []string{"rollups/likes", "posts/7", "posts/8"} {
-		h.left(path, made)
+		h.reportAbandonedTotals(path, made)
 	}
-	h.left("pages/7", map[string]any{"tally": map[string]any{"as_of": "noon"}})
-	h.left("pages/8", map[string]any{"tally": 5})
-	h.left("pages/9", nil)
+	h.reportAbandonedTotals("pages/7", map[string]any{"tally": map[string]any{"as_of": "noon"}})
+	h.reportAbandonedTotals("pages/8", map[string]any{"tally": 5})
+	h.reportAbandonedTotals("pages/9", nil)
 
 	want := []string{"posts/7 has totals that Tally made, and no route updates them any more; they keep their last values"}
 	if d := cmp.Diff(want, said); d != "" {
@@ -374,8 +374,8 @@ func TestHintsOfJoinedApps(t *testing.T) {
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}
-		h.joined("posts/7", test.fields, time.Now())
-		h.joined("posts/8", test.fields, time.Now())
+		h.reportAppValues("posts/7", test.fields, time.Now())
+		h.reportAppValues("posts/8", test.fields, time.Now())
 		if d := cmp.Diff(test.want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
@@ -393,13 +393,13 @@ func TestHintsOfIndexes(t *testing.T) {
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}
-		h.indexes(route.Standard)
+		h.reportIndexes(route.Standard)
 		if d := cmp.Diff(want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, d)
 		}
 
 		said = nil
-		h.indexes(route.Enterprise)
+		h.reportIndexes(route.Enterprise)
 		if len(said) != 1 || !strings.Contains(said[0], "each query needs an index") {
 			t.Errorf("%s: on Enterprise it says %q", routes, said)
 		}
@@ -417,7 +417,7 @@ func TestHintsOfCircles(t *testing.T) {
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}
-		h.circles()
+		h.reportCircles()
 		if d := cmp.Diff(want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, d)
 		}

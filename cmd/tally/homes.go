@@ -48,21 +48,21 @@ type homeTotal struct {
 	zeros int // documents that hold the field, and 0
 }
 
-// A joinedTemplate is a template in documents of the app's that the deployed functions do not have,
+// A newTotals is a template in documents of the app's that the deployed functions do not have,
 // or that gets new totals.
-type joinedTemplate struct {
+type newTotals struct {
 	*route.Template
 	added []string // the names of these totals, sorted
 }
 
-// joinedBy returns the templates in documents of the app's that get new totals.
-func joinedBy(d *deploy.Deployment) []joinedTemplate {
+// newTotalsOf returns the templates in documents of the app's that get new totals.
+func newTotalsOf(d *deploy.Deployment) []newTotals {
 	deployed, err := route.Parse(d.Variables()["TALLY_ROUTES"])
 	if err != nil { // there is none
 		deployed = nil
 	}
 
-	var all []joinedTemplate
+	var all []newTotals
 	for _, t := range d.Config.Routes.Templates() {
 		names := t.Totals()
 		for _, old := range deployed.Templates() {
@@ -71,14 +71,14 @@ func joinedBy(d *deploy.Deployment) []joinedTemplate {
 			}
 		}
 		if t.Existing && len(names) > 0 {
-			all = append(all, joinedTemplate{t, names})
+			all = append(all, newTotals{t, names})
 		}
 	}
 	return all
 }
 
 // home says what documents of a template hold. There are so many of them, and the sample was read.
-func (j joinedTemplate) home(in deploy.Database, on route.Edition, documents int64, sample []rollup.FoundCounter) home {
+func (j newTotals) home(in deploy.Database, on route.Edition, documents int64, sample []rollup.FoundCounter) home {
 	reads := 1 + int64(j.Reads(1000))
 	used := billing.Usage{
 		Counts: billing.Counts{Reads: documents * reads, Writes: documents},
@@ -119,9 +119,9 @@ func (t *homeTotal) add(f rollup.FoundCounter) {
 	}
 }
 
-// problem says why the template should not be deployed as it is: most documents that hold a total's
-// field hold another kind of value there. A few junk documents are no reason.
-func (h home) problem() error {
+// foreignError says why the template should not be deployed as it is: most documents that hold a
+// total's field hold another kind of value there. A few junk documents are no reason.
+func (h home) foreignError() error {
 	for _, t := range h.Totals {
 		others := t.Unwritten + t.zeros
 		if t.ForeignKind > others && t.ForeignKind*10 >= h.Read {
@@ -167,8 +167,8 @@ func many(n int64, one string) string {
 	return text + " " + one + "s"
 }
 
-// joins returns the lines about documents of the app's that get new totals.
-func (d *deployment) joins() string {
+// homesText returns the lines about documents of the app's that get new totals.
+func (d *deployment) homesText() string {
 	var b strings.Builder
 	for _, h := range d.homes {
 		for line := range strings.SplitSeq(h.String(), "\n") {
@@ -178,11 +178,11 @@ func (d *deployment) joins() string {
 	return b.String()
 }
 
-// foreign returns why the plan should not be done as it is: see [home.problem].
-func (d *deployment) foreign() error {
+// homesError returns why the plan should not be done as it is: see [home.foreignError].
+func (d *deployment) homesError() error {
 	var problems []error
 	for _, h := range d.homes {
-		problems = append(problems, h.problem())
+		problems = append(problems, h.foreignError())
 	}
 	return errors.Join(problems...)
 }
@@ -191,7 +191,7 @@ func (d *deployment) foreign() error {
 // note says so: the account that deploys may not be allowed to read documents.
 func (d *deployment) readHomes(ctx context.Context, wanted *deploy.Deployment, plan *deploy.Plan) error {
 	at := settings.EndpointsOf(ctx)
-	joined := joinedBy(wanted)
+	joined := newTotalsOf(wanted)
 	if len(joined) == 0 || at.APIs != nil && at.Firestore == "" { // there is no Firestore with the APIs
 		return nil
 	}

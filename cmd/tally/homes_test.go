@@ -16,7 +16,7 @@ func TestHomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := joinedTemplate{routes[0].Template, []string{"likes"}}
+	j := newTotals{routes[0].Template, []string{"likes"}}
 	for _, test := range []struct {
 		numbers, zeros, lists, others int
 		stops                         bool
@@ -41,8 +41,8 @@ func TestHomes(t *testing.T) {
 		add(test.lists, map[string]any{"likes": []any{"ann"}})
 		add(test.others, map[string]any{"likes": nil})
 		h := j.home(deploy.Database{ID: "(default)", Location: "us-central1"}, route.Standard, 52000, sample)
-		if text := h.String(); !strings.Contains(text, test.want) || (h.problem() != nil) != test.stops {
-			t.Errorf("it says %s, and stops: %v", text, h.problem())
+		if text := h.String(); !strings.Contains(text, test.want) || (h.foreignError() != nil) != test.stops {
+			t.Errorf("it says %s, and stops: %v", text, h.foreignError())
 		}
 	}
 }

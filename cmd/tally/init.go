@@ -69,7 +69,7 @@ func initCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.tell(c.OutOrStdout(), wrote)
+		a.printNextSteps(c.OutOrStdout(), wrote)
 		return nil
 	}
 	return c
@@ -106,9 +106,9 @@ func mayWrite(c *cobra.Command, folder *appfolder.Folder) error {
 	return fmt.Errorf("nothing was written: %s. Run tally init in the folder of the app's firebase.json. If you give the Firebase CLI another file by --config, copy that to firebase.json first", there)
 }
 
-// tell says what was written, and what the user does next. The file of the rules was there before
-// if it is not among what was written.
-func (a *answers) tell(out io.Writer, wrote []string) {
+// printNextSteps says what was written, and what the user does next. The file of the rules was
+// there before if it is not among what was written.
+func (a *answers) printNextSteps(out io.Writer, wrote []string) {
 	fmt.Fprintf(out, "wrote %s; tally dev runs it on this machine\n", strings.Join(wrote, ", "))
 	for _, text := range a.warnings {
 		fmt.Fprintln(out, text)
@@ -118,7 +118,7 @@ func (a *answers) tell(out io.Writer, wrote []string) {
 		return
 	}
 	if a.rulesName == mergeFile {
-		fmt.Fprintln(out, a.merge())
+		fmt.Fprintln(out, a.printMergeSteps())
 	}
 	fmt.Fprint(out, decisions(a.rulesName, a.rules))
 
@@ -133,9 +133,9 @@ func (a *answers) tell(out io.Writer, wrote []string) {
 	fmt.Fprintf(out, "%d %s in %s as false; // decide. To be asked instead, delete the written files and run tally init --ask\n", left, stand, a.rulesName)
 }
 
-// merge says where the rules to merge go: into the files that are there, else into one that
-// firebase.json has yet to name, or names already.
-func (a *answers) merge() string {
+// printMergeSteps says where the rules to merge go: into the files that are there, else into one
+// that firebase.json has yet to name, or names already.
+func (a *answers) printMergeSteps() string {
 	var there, missing []string
 	for _, d := range a.databases {
 		_, err := os.Stat(d.Rules)

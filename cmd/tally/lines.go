@@ -23,12 +23,12 @@ const clock = "15:04:05.000"
 // A lines prints what happens on a stack as it happens, a line each: what the functions log, and
 // what tally itself has to say. It may be used by many goroutines at once.
 type lines struct {
-	all bool // the functions' lines of every severity; else roll-ups and warnings only
+	verbose bool // the functions' lines of every severity; else roll-ups and warnings only
 
-	mu     sync.Mutex
-	routes route.Routes // of the functions
-	out    io.Writer
-	lately map[string]time.Time // warnings, and when they were printed
+	mu        sync.Mutex
+	routes    route.Routes // of the functions
+	out       io.Writer
+	printedAt map[string]time.Time // warnings, and when they were printed
 }
 
 // sayAgain is the least time between two printings of a warning. Every functions process logs a
@@ -36,32 +36,32 @@ type lines struct {
 // ten minutes at most.
 const sayAgain = 9 * time.Minute
 
-// first reports whether a warning was not printed lately, and notes that it is now.
-func (l *lines) first(warning string) bool {
+// isNews reports whether a warning was not printed lately, and notes that it is now.
+func (l *lines) isNews(warning string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	now := time.Now()
-	maps.DeleteFunc(l.lately, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgain })
-	if _, said := l.lately[warning]; said {
+	maps.DeleteFunc(l.printedAt, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgain })
+	if _, said := l.printedAt[warning]; said {
 		return false
 	}
-	if l.lately == nil {
-		l.lately = make(map[string]time.Time)
+	if l.printedAt == nil {
+		l.printedAt = make(map[string]time.Time)
 	}
-	l.lately[warning] = now
+	l.printedAt[warning] = now
 	return true
 }
 
-// follow notes the routes of the functions whose lines come from now on.
-func (l *lines) follow(routes route.Routes) {
+// setRoutes notes the routes of the functions whose lines come from now on.
+func (l *lines) setRoutes(routes route.Routes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.routes = routes
 }
 
-// counted says how many documents made the totals of a roll-up; "" if their number tells nothing.
-func (l *lines) counted(rollUp string, numShards int64) string {
+// countText says how many documents made the totals of a roll-up; "" if their number tells nothing.
+func (l *lines) countText(rollUp string, numShards int64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, template := range l.routes.Templates() {
@@ -72,8 +72,8 @@ func (l *lines) counted(rollUp string, numShards int64) string {
 	return "" // routes that were changed a moment ago made it
 }
 
-// summed returns the word for the documents that make the totals of a roll-up.
-func (l *lines) summed(rollUp string) string {
+// shardNoun returns the word for the documents that make the totals of a roll-up.
+func (l *lines) shardNoun(rollUp string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, template := range l.routes.Templates() {
@@ -84,8 +84,8 @@ func (l *lines) summed(rollUp string) string {
 	return "documents"
 }
 
-// turnTo has everything from now on printed to another output, the text first.
-func (l *lines) turnTo(out io.Writer, text string) {
+// redirect has everything from now on printed to another output, the text first.
+func (l *lines) redirect(out io.Writer, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.out = out
@@ -93,15 +93,15 @@ func (l *lines) turnTo(out io.Writer, text string) {
 }
 
 // close ends the printing. The processes of a stack may still log until they end.
-func (l *lines) close() { l.turnTo(io.Discard, "") }
+func (l *lines) close() { l.redirect(io.Discard, "") }
 
 func (l *lines) print(format string, args ...any) {
 	l.add(time.Now(), fmt.Sprintf(format, args...))
 }
 
-// tell prints a line about documents or requests. It escapes what a terminal must not get, newlines
-// too.
-func (l *lines) tell(format string, args ...any) {
+// printEscaped prints a line about documents or requests. It escapes what a terminal must not get,
+// newlines too.
+func (l *lines) printEscaped(format string, args ...any) {
 	l.add(time.Now(), terminal.Shown(fmt.Sprintf(format, args...)))
 }
 
@@ -115,14 +115,14 @@ func (l *lines) add(t time.Time, text string) {
 // leftOut is what the functions log about malformed values, for the app's own documents, too.
 const leftOut = "shards left out of the sum"
 
-// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
-// it. A process may write other text, too, such as the reason of its crash.
-func (l *lines) logged(line []byte) {
+// printLogged prints a line that a functions process logged. Most are JSON, as internal/cloud/app
+// writes it. A process may write other text, too, such as the reason of its crash.
+func (l *lines) printLogged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
 	if err := d.Decode(&record); err != nil {
-		l.tell("%s", line)
+		l.printEscaped("%s", line)
 		return
 	}
 
@@ -130,30 +130,30 @@ func (l *lines) logged(line []byte) {
 	t := timeOf(record["time"])
 	if message == "rolled up" || message == "removed" {
 		n, _ := strconv.ParseInt(fmt.Sprint(record["num_shards"]), 10, 64)
-		l.add(t, terminal.Shown(rolledUp(message, l.counted(fmt.Sprint(record["counter"]), n), record)))
+		l.add(t, terminal.Shown(rollUpText(message, l.countText(fmt.Sprint(record["counter"]), n), record)))
 		return
 	}
-	if !l.all && (severity == "DEBUG" || severity == "INFO") {
+	if !l.verbose && (severity == "DEBUG" || severity == "INFO") {
 		return
 	}
 
 	named, has := record["shards"]
 	if message == leftOut && has { // they may be orders, which users do not call shards
-		summed := l.summed(fmt.Sprint(record["counter"]))
+		summed := l.shardNoun(fmt.Sprint(record["counter"]))
 		message = summed + strings.TrimPrefix(leftOut, "shards")
 		delete(record, "shards")
 		record[summed] = named
 	}
-	text, about := worded(message, severity, record)
-	wanted := l.all || l.first(about)
+	text, about := logText(message, severity, record)
+	wanted := l.verbose || l.isNews(about)
 	if wanted {
 		l.add(t, terminal.Shown(text))
 	}
 }
 
-// worded returns the text of a record, and what the text is about. Two processes may log the same
+// logText returns the text of a record, and what the text is about. Two processes may log the same
 // about a counter, each because of another event. So about leaves out the event of such a record.
-func worded(message, severity string, record map[string]any) (text, about string) {
+func logText(message, severity string, record map[string]any) (text, about string) {
 	text = severity + "  " + message
 	about = text
 	_, ofCounter := record["counter"]
@@ -174,9 +174,9 @@ func worded(message, severity string, record map[string]any) (text, about string
 	return text, about
 }
 
-// rolledUp returns the text about a roll-up that a functions process has written or removed.
+// rollUpText returns the text about a roll-up that a functions process has written or removed.
 // counted says how many documents made its totals.
-func rolledUp(message, counted string, record map[string]any) string {
+func rollUpText(message, counted string, record map[string]any) string {
 	text := fmt.Sprint(record["counter"])
 	if database := fmt.Sprint(record["database"]); database != "(default)" {
 		text = database + ": " + text

@@ -17,10 +17,10 @@ func TestWarningsOnce(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			l := &lines{out: &out, all: all}
+			l := &lines{out: &out, verbose: all}
 			for range 3 { // each from two processes
 				for range 2 {
-					l.logged([]byte(`{"severity":"WARNING","message":"no index"}`))
+					l.printLogged([]byte(`{"severity":"WARNING","message":"no index"}`))
 				}
 				time.Sleep(10 * time.Minute)
 			}
@@ -28,7 +28,7 @@ func TestWarningsOnce(t *testing.T) {
 			if all {
 				want = 6
 			}
-			if n := strings.Count(out.String(), "no index"); n != want || len(l.lately) > 1 {
+			if n := strings.Count(out.String(), "no index"); n != want || len(l.printedAt) > 1 {
 				t.Errorf("all %v: printed %d times, want %d: %s", all, n, want, &out)
 			}
 		})
@@ -47,10 +47,10 @@ func TestLines(t *testing.T) {
 		var out bytes.Buffer
 		var early bytes.Buffer
 		l := &lines{out: &early}
-		l.follow(parsed(t, route.Default+"; orders/{order} by shop -> shops/{shop} : count() as orders : existing"))
-		log := func(line string) { l.logged([]byte(line)) }
+		l.setRoutes(parsed(t, route.Default+"; orders/{order} by shop -> shops/{shop} : count() as orders : existing"))
+		log := func(line string) { l.printLogged([]byte(line)) }
 		log(rolledUpLine("(default)", "rollups/early", 1))
-		l.turnTo(&out, "Hello.\n")
+		l.redirect(&out, "Hello.\n")
 		log(rolledUpLine("other", `rollups/\u001b\u202e`, 2))
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"INFO","message":"configured"}`)
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"rolled up late","database":"(default)","counter":"rollups/x","lag_seconds":9007199254740993,"logging.googleapis.com/trace":"t"}`)

@@ -27,16 +27,16 @@ const lookAtFiles = time.Second / 2
 type complaint struct {
 	say       func(format string, args ...any)
 	meanwhile string // what is in force
-	told      string
+	reported  string
 }
 
-// about tells the error, unless it was told the last time. nil: all is well.
-func (c *complaint) about(err error) {
+// report tells the error, unless it was told the last time. nil: all is well.
+func (c *complaint) report(err error) {
 	problem := fmt.Sprint(err)
-	if err != nil && problem != c.told {
+	if err != nil && problem != c.reported {
 		c.say("%s\n%s", problem, c.meanwhile)
 	}
-	c.told = problem
+	c.reported = problem
 }
 
 // awaitChange waits until tally.yaml has other settings than those that run. It notes them, and
@@ -57,14 +57,14 @@ func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 		}
 		changed := false
 		if err == nil {
-			ofRules.about(d.takeRules(ctx, s, folder))
-			d.tellDatabases(s, folder)
-			changed, err = d.look(folder, s)
+			ofRules.report(d.applyRules(ctx, s, folder))
+			d.reportDatabases(s, folder)
+			changed, err = d.compareSettings(folder, s)
 		}
 		if changed {
 			return nil
 		}
-		ofSettings.about(err)
+		ofSettings.report(err)
 	}
 }
 
@@ -87,19 +87,19 @@ func (d *dev) reread() (*appfolder.Folder, error) {
 	return folder, nil
 }
 
-// takeRules puts the folder's security rules in force if they are other than those that are. Those
+// applyRules puts the folder's security rules in force if they are other than those that are. Those
 // of an emulator that somebody else runs are only checked.
-func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
+func (d *dev) applyRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
 	former := d.stack.rules
 	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
-	if !d.areNew(rules, err) {
+	if !d.rulesChanged(rules, err) {
 		d.wrongRules, d.mistake = appRules{}, nil
 		return nil
 	}
 	if s.Emulator == nil {
 		if err == nil {
 			d.stack.rules = rules
-			d.hints.follow(rules)
+			d.hints.setRules(rules)
 			d.hints.checkRules()
 		}
 		return nil
@@ -119,7 +119,7 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 	}
 
 	d.stack.rules, d.wrongRules, d.mistake = rules, appRules{}, nil
-	d.hints.follow(rules)
+	d.hints.setRules(rules)
 	defer d.hints.checkRules()
 	what := "firebase.json names " + rules.name()
 	if rules.file == former.file {
@@ -129,10 +129,10 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 	return nil
 }
 
-// areNew reports whether security rules that were found, or the error of finding them, are other
-// than those in force. An editor may be writing a file, which is then missing, or says something
-// else at the next look. Until that is over, the former rules stay in force.
-func (d *dev) areNew(rules appRules, err error) bool {
+// rulesChanged reports whether security rules that were found, or the error of finding them, are
+// other than those in force. An editor may be writing a file, which is then missing, or says
+// something else at the next look. Until that is over, the former rules stay in force.
+func (d *dev) rulesChanged(rules appRules, err error) bool {
 	former, last := d.stack.rules, d.lastRules
 	d.lastRules = rules
 
@@ -146,37 +146,37 @@ func (d *dev) areNew(rules appRules, err error) bool {
 	}
 }
 
-// tellDatabases tells which databases tally deploy would refuse, and which rules that firebase.json
-// names are not in force, because they are those of another database. tally dev puts those of one
-// file in force for all databases. The emulator would take others for each, but the Firebase CLI,
-// up to version 15.34, gives it none if firebase.json names several databases
+// reportDatabases tells which databases tally deploy would refuse, and which rules that
+// firebase.json names are not in force, because they are those of another database. tally dev puts
+// those of one file in force for all databases. The emulator would take others for each, but the
+// Firebase CLI, up to version 15.34, gives it none if firebase.json names several databases
 // (https://github.com/firebase/firebase-tools/blob/master/src/emulator/controller.ts).
-func (d *dev) tellDatabases(s *local.Stack, folder *appfolder.Folder) {
+func (d *dev) reportDatabases(s *local.Stack, folder *appfolder.Folder) {
 	databases, err := folder.Databases()
 	if err != nil {
-		return // takeRules says why
+		return // applyRules says why
 	}
-	if s.Emulator != nil && s.Config.Edition == route.Enterprise && d.hints.first("edition") {
-		d.stack.lines.tell("the emulator is asked to be one of the Enterprise edition. Before version 1.22 it knows none, and answers as one of Standard")
+	if s.Emulator != nil && s.Config.Edition == route.Enterprise && d.hints.firstTime("edition") {
+		d.stack.lines.printEscaped("the emulator is asked to be one of the Enterprise edition. Before version 1.22 it knows none, and answers as one of Standard")
 	}
 
 	for _, database := range databases {
 		isServed := slices.Contains(s.Config.Databases, database.ID)
-		if why := database.Unserved(); isServed && why != "" && d.hints.first("unserved", why) {
-			d.stack.lines.tell("%s", why)
+		if why := database.Unserved(); isServed && why != "" && d.hints.firstTime("unserved", why) {
+			d.stack.lines.printEscaped("%s", why)
 		}
 
 		hasOther := database.Rules != "" && database.Rules != d.stack.rules.file && database.ID != s.Config.Databases[0]
-		if s.Emulator != nil && hasOther && d.hints.first("rules of", database.ID, database.Rules, d.stack.rules.name()) {
-			d.stack.lines.tell("%s, which firebase.json names for database %s, is not in force: tally dev has one file's rules for all databases, those of %s, and firebase emulators:start has none if there are several databases",
+		if s.Emulator != nil && hasOther && d.hints.firstTime("rules of", database.ID, database.Rules, d.stack.rules.name()) {
+			d.stack.lines.printEscaped("%s, which firebase.json names for database %s, is not in force: tally dev has one file's rules for all databases, those of %s, and firebase emulators:start has none if there are several databases",
 				filepath.Base(database.Rules), database.ID, d.stack.rules.name())
 		}
 	}
 }
 
-// look compares the settings of the app's folder with those that run. If they differ, it notes
-// them.
-func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err error) {
+// compareSettings compares the settings of the app's folder with those that run. If they differ, it
+// notes them.
+func (d *dev) compareSettings(folder *appfolder.Folder, s *local.Stack) (changed bool, err error) {
 	environment, config, err := d.stack.functions(folder, d.project)
 	if err != nil {
 		return false, err

@@ -62,13 +62,13 @@ func (f *stackFlags) define(c *cobra.Command) {
 func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
-	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
+	f.lines.verbose = os.Getenv("TALLY_LOG_LEVEL") != ""
 	f.severity, f.variables = severity, maps.Clone(variables)
 	f.Environment, f.Config, err = f.functions(folder, project)
 	if err != nil {
 		return err
 	}
-	f.lines.follow(f.Config.Routes)
+	f.lines.setRoutes(f.Config.Routes)
 
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
@@ -78,7 +78,7 @@ func (f *stackFlags) configure(
 		return err
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
-	f.Log = f.lines.logged
+	f.Log = f.lines.printLogged
 
 	if err := f.chooseEmulator(ctx, folder); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (f *stackFlags) configure(
 func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, config.Config, error) {
 	environment := env.ToMap(os.Environ())
 	maps.Copy(environment, settings.Variables(folder))
-	if !f.lines.all {
+	if !f.lines.verbose {
 		environment["TALLY_LOG_LEVEL"] = f.severity
 	}
 	environment["GOOGLE_CLOUD_PROJECT"] = project
@@ -240,8 +240,8 @@ func (f *stackFlags) findRules(folder *appfolder.Folder, database string) (appRu
 	return appRules{file, text}, nil
 }
 
-// starting says what takes some seconds now.
-func (f *stackFlags) starting() string {
+// startText says what takes some seconds now.
+func (f *stackFlags) startText() string {
 	what := "the Firestore emulator and "
 	if f.Config.EmulatorHost != "" {
 		what = ""

@@ -13,7 +13,7 @@ import (
 
 // try tries rules on one of the app's documents, which holds the totals of a template or will, or
 // on what only Tally's routes have if the template is nil.
-func (h *hints) try(ctx context.Context, text string, t *route.Template, at written) ([]rules.Answer, error) {
+func (h *hints) try(ctx context.Context, text string, t *route.Template, at writtenDocument) ([]rules.Answer, error) {
 	addr, err := h.court(ctx)
 	if err != nil {
 		return nil, err
@@ -34,9 +34,9 @@ func (h *hints) try(ctx context.Context, text string, t *route.Template, at writ
 // user who may edit it.
 const maxTried = 3
 
-// tried is the last document of a template on which rules were tried.
-type tried struct {
-	written
+// attempt is the last document of a template on which rules were tried.
+type attempt struct {
+	writtenDocument
 	times int
 	known bool // the rules allowed some edit, so there is an answer
 }
@@ -44,7 +44,7 @@ type tried struct {
 // tryRules tries the security rules on one of the app's own documents, which holds totals or will,
 // and once on those that only Tally's routes have. It tells whether the totals lock an owner out,
 // and what of Tally's a client may write.
-func (h *hints) tryRules(ctx context.Context, at written) {
+func (h *hints) tryRules(ctx context.Context, at writtenDocument) {
 	for _, t := range append(h.routes.Templates(), nil) {
 		in, may := h.mayTry(t, at)
 		if !may {
@@ -53,10 +53,10 @@ func (h *hints) tryRules(ctx context.Context, at written) {
 		answers, err := h.try(ctx, in.text, t, at)
 		switch {
 		case err == nil:
-			h.judged(in, t, answers)
+			h.reportAnswers(in, t, answers)
 		case ctx.Err() != nil:
 			return // the user has stopped tally dev, perhaps in the middle
-		case h.first("judged", err.Error()):
+		case h.firstTime("judged", err.Error()):
 			h.say("the security rules were not tried: %v", err)
 		}
 	}
@@ -64,7 +64,7 @@ func (h *hints) tryRules(ctx context.Context, at written) {
 
 // mayTry returns the rules that are in force, and reports whether to try them on a document of a
 // template; nil: on what only Tally's routes have. If so, it notes the document.
-func (h *hints) mayTry(t *route.Template, at written) (appRules, bool) {
+func (h *hints) mayTry(t *route.Template, at writtenDocument) (appRules, bool) {
 	if t != nil {
 		_, holds := t.Counter(at.path)
 		if !holds || !t.Existing {
@@ -74,25 +74,26 @@ func (h *hints) mayTry(t *route.Template, at written) (appRules, bool) {
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := h.tried[t]
+	last := h.attempts[t]
 	if h.rules.file == "" || last.known || last.times == maxTried {
 		return appRules{}, false
 	}
-	if h.tried == nil {
-		h.tried = make(map[*route.Template]tried)
+	if h.attempts == nil {
+		h.attempts = make(map[*route.Template]attempt)
 	}
-	h.tried[t] = tried{written: at, times: last.times + 1}
+	h.attempts[t] = attempt{writtenDocument: at, times: last.times + 1}
 	return h.rules, true
 }
 
-// judged tells what does harm by the answers about rules, unless other rules are in force by now.
-func (h *hints) judged(in appRules, t *route.Template, answers []rules.Answer) {
+// reportAnswers tells what does harm by the answers about rules, unless other rules are in force by
+// now.
+func (h *hints) reportAnswers(in appRules, t *route.Template, answers []rules.Answer) {
 	h.mu.Lock()
 	changed := h.rules != in
-	last := h.tried[t]
+	last := h.attempts[t]
 	if !changed {
 		last.known = t == nil || answers[0].Verdict != rules.NotTried
-		h.tried[t] = last
+		h.attempts[t] = last
 		h.answers = append(h.answers, answers...)
 	}
 	h.mu.Unlock()
@@ -102,17 +103,17 @@ func (h *hints) judged(in appRules, t *route.Template, answers []rules.Answer) {
 
 	for _, a := range answers {
 		refusesOthers := a.Allow && a.Kind != rules.Edit // which the app's own requests show
-		if a.Wrong && !changed && !refusesOthers && h.first("tried", a.Text(in.name())) {
+		if a.Wrong && !changed && !refusesOthers && h.firstTime("tried", a.Text(in.name())) {
 			h.say("%s (%s)", a.Text(in.name()), in.quote(a.Lines))
 		}
 	}
 }
 
-// again has rules that are in force now tried on the documents on which others were.
-func (h *hints) again() {
+// tryAgain has rules that are in force now tried on the documents on which others were.
+func (h *hints) tryAgain() {
 	h.mu.Lock()
-	former := maps.Clone(h.tried)
-	h.tried, h.answers = nil, nil
+	former := maps.Clone(h.attempts)
+	h.attempts, h.answers = nil, nil
 	h.mu.Unlock()
 	for _, document := range former {
 		h.noteWritten(document.database, document.path)
@@ -128,7 +129,7 @@ func (h *hints) causeOf(r emulator.Refusal) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.answers {
-		if a.Kind != rules.Edit || !a.Wrong || !strings.Contains(r.Method, "update") || !hasTallys(r.Document) {
+		if a.Kind != rules.Edit || !a.Wrong || !strings.Contains(r.Method, "update") || !hasTallyField(r.Document) {
 			continue
 		}
 		if _, holds := a.Template.Counter(r.Path); holds {

@@ -13,8 +13,8 @@ import (
 
 func sortedNames(fields map[string]any) []string { return slices.Sorted(maps.Keys(fields)) }
 
-// use says what a route does with a field, in a relative clause without its subject.
-func use(r *route.Route, f document.Field) string {
+// useText says what a route does with a field, in a relative clause without its subject.
+func useText(r *route.Route, f document.Field) string {
 	for _, t := range r.Totals {
 		switch {
 		case t.Field != f:
@@ -30,25 +30,25 @@ func use(r *route.Route, f document.Field) string {
 	return "asks for"
 }
 
-// absent finds fields that the route reads and the document lacks. A shard need not have each field
-// that its route sums, and a total of Tally's own may come later.
-func absent(routes route.Routes, r *route.Route, d Document) (all []Reason) {
+// absentFields finds fields that the route reads and the document lacks. A shard need not have each
+// field that its route sums, and a total of Tally's own may come later.
+func absentFields(routes route.Routes, r *route.Route, d Document) (all []Reason) {
 	for _, f := range r.Reads() {
 		isKey := slices.ContainsFunc(r.By, func(k route.Key) bool { return k.Field == f })
 		if isKey || d.has(f) || isTotal(routes, d.Path, f) {
 			continue
 		}
 
-		through := d.through(f)
+		through := d.notMap(f)
 		if through != "" {
-			all = append(all, Reason{Kind: Through, Route: r, Field: f, About: string(f), Why: fmt.Sprintf("%s, so it has no %s, which the route %s: %s", through, f, use(r, f), r)})
+			all = append(all, Reason{Kind: Through, Route: r, Field: f, About: string(f), Why: fmt.Sprintf("%s, so it has no %s, which the route %s: %s", through, f, useText(r, f), r)})
 			continue
 		}
 		if r.HasShards() {
 			continue
 		}
-		why := fmt.Sprintf("it has no field %s%s", f, d.instead(f))
-		all = append(all, Reason{Kind: Absent, Route: r, Field: f, Like: d.like(f, r.Reads()), About: string(f), Why: why})
+		why := fmt.Sprintf("it has no field %s%s", f, d.insteadText(f))
+		all = append(all, Reason{Kind: Absent, Route: r, Field: f, Like: d.similarField(f, r.Reads()), About: string(f), Why: why})
 	}
 	return all
 }
@@ -64,8 +64,8 @@ func isTotal(routes route.Routes, path string, f document.Field) bool {
 	return false
 }
 
-// through says which part of a field's path is no map; "" if all are maps, as far as they exist.
-func (d Document) through(f document.Field) string {
+// notMap says which part of a field's path is no map; "" if all are maps, as far as they exist.
+func (d Document) notMap(f document.Field) string {
 	names := f.Names()
 	for i := 1; i < len(names); i++ {
 		part := document.FieldOf(names[:i]...)
@@ -81,22 +81,22 @@ func (d Document) through(f document.Field) string {
 	return ""
 }
 
-// instead says what a document has instead of a field, if that may be what is meant.
-func (d Document) instead(f document.Field) string {
-	through := d.through(f)
+// insteadText says what a document has instead of a field, if that may be what is meant.
+func (d Document) insteadText(f document.Field) string {
+	through := d.notMap(f)
 	if through != "" {
 		return ": " + through
 	}
-	like := d.like(f, nil)
+	like := d.similarField(f, nil)
 	if like != "" {
 		return fmt.Sprintf("; did you mean %s?", like)
 	}
 	return ""
 }
 
-// like returns the field of a document whose name is most like that of a field which it lacks, as a
-// route spells it, except some. It returns "" if none is like it.
-func (d Document) like(f document.Field, except []document.Field) string {
+// similarField returns the field of a document whose name is most like that of a field which it
+// lacks, as a route spells it, except some. It returns "" if none is like it.
+func (d Document) similarField(f document.Field, except []document.Field) string {
 	names := f.Names()
 	above, last := names[:len(names)-1], names[len(names)-1]
 	siblings := d.Fields
@@ -117,8 +117,8 @@ func (d Document) like(f document.Field, except []document.Field) string {
 	return string(document.FieldOf(append(slices.Clone(above), best)...))
 }
 
-// AbsentFrom says that none of n documents of a route has a field. The reason is about one of them.
-func (r Reason) AbsentFrom(n int) string {
+// AbsentText says that none of n documents of a route has a field. The reason is about one of them.
+func (r Reason) AbsentText(n int) string {
 	pattern := r.Route.Pattern()
 	collection := pattern.CollectionID()
 	has := "no " + string(r.Field)
@@ -129,7 +129,7 @@ func (r Reason) AbsentFrom(n int) string {
 	if n == 1 {
 		documents = "the only document has"
 	}
-	return fmt.Sprintf("%s hold %s, and the route %s %s: %s no such field: %s", collection, has, use(r.Route, r.Field), r.Field, documents, r.Route)
+	return fmt.Sprintf("%s hold %s, and the route %s %s: %s no such field: %s", collection, has, useText(r.Route, r.Field), r.Field, documents, r.Route)
 }
 
 // conditions finds the conditions of a route that a document does not meet. A document that lacks
@@ -154,7 +154,7 @@ func unmet(r *route.Route, t route.Total, c route.Condition, d Document) (Reason
 		return Reason{}, false
 	}
 
-	wanted := wantedBy(c)
+	wanted := wantedKind(c)
 	if kind != "null" && wanted != "" && kind != wanted {
 		return Reason{
 			Kind: Mistyped, Route: r, Field: c.Field, About: fmt.Sprintf("%s %s", c, kind),
@@ -167,8 +167,8 @@ func unmet(r *route.Route, t route.Total, c route.Condition, d Document) (Reason
 	}, true
 }
 
-// wantedBy returns the kind of values that can meet a condition; "" if there are several.
-func wantedBy(c route.Condition) string {
+// wantedKind returns the kind of values that can meet a condition; "" if there are several.
+func wantedKind(c route.Condition) string {
 	list, isList := c.Value.([]any)
 	if !isList {
 		list = []any{c.Value}
@@ -186,8 +186,8 @@ func wantedBy(c route.Condition) string {
 	return wanted
 }
 
-// unseen finds fields whose value an aggregate leaves out, because it is of another kind.
-func unseen(r *route.Route, d Document) (all []Reason) {
+// unseenValues finds fields whose value an aggregate leaves out, because it is of another kind.
+func unseenValues(r *route.Route, d Document) (all []Reason) {
 	for _, q := range r.Queries() {
 		held := d.held(q.Field)
 		if q.Field == "" || held == nil {

@@ -36,7 +36,7 @@ func (d Document) misfit(k route.Key, to route.Path) (about, why string) {
 	_, isReference := held.(document.Reference)
 	switch {
 	case kind == "":
-		return kind, fmt.Sprintf("it has no field %s%s", k.Field, d.instead(k.Field))
+		return kind, fmt.Sprintf("it has no field %s%s", k.Field, d.insteadText(k.Field))
 	case kind == "an array":
 		return kind, fmt.Sprintf("its %s is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)", k.Field)
 	case kind != k.Function.Wants():
@@ -109,9 +109,9 @@ var namesTime = regexp.MustCompile(`^(?:(.+)[_:.|-])?(\d{4}-(?:W\d\d|\d\d-\d\d|\
 // periods are the functions that give ids of so many bytes: 2026-11, 2026-W48 and 2026-11-27.
 var periods = map[int]route.Function{7: route.Month, 8: route.Week, 10: route.Day}
 
-// needless finds keys that the app writes only to count by them: the document has the time of the
-// day that the key names, and another field with the rest of it.
-func needless(r *route.Route, d Document) (all []Reason) {
+// needlessKeys finds keys that the app writes only to count by them: the document has the time of
+// the day that the key names, and another field with the rest of it.
+func needlessKeys(r *route.Route, d Document) (all []Reason) {
 	for _, k := range r.By {
 		text, _ := d.held(k.Field).(string)
 		named := namesTime.FindStringSubmatch(text)

@@ -38,9 +38,9 @@ func Similar(routes route.Routes, path string) (all []Reason) {
 	return all
 }
 
-// Empty returns a Misplaced reason of which it is known that the route's own source has no
-// documents.
-func (r Reason) Empty() Reason {
+// WithEmptySource returns a Misplaced reason of which it is known that the route's own source has
+// no documents.
+func (r Reason) WithEmptySource() Reason {
 	r.Why = fmt.Sprintf(", and the source %s has no documents%s", r.Route.Pattern(), r.Why)
 	return r
 }

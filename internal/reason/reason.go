@@ -80,11 +80,11 @@ type Reason struct {
 	Why   string         // without the document, such as "its shop is a number, not a string"
 }
 
-// Again reports whether the reason is worth telling again after a while, of another document.
-func (r Reason) Again() bool { return r.Kind == Ungrouped || r.Kind == Timeless }
+// Repeats reports whether the reason is worth telling again after a while, of another document.
+func (r Reason) Repeats() bool { return r.Kind == Ungrouped || r.Kind == Timeless }
 
-// Of says the reason of the document at a path, in a sentence without its end.
-func (r Reason) Of(path string) string {
+// Text says the reason of the document at a path, in a sentence without its end.
+func (r Reason) Text(path string) string {
 	switch r.Kind {
 	case Ungrouped, Timeless:
 		return Logged(r.Kind, path, r.Route.String(), r.Why)
@@ -121,7 +121,7 @@ func Of(routes route.Routes, d Document) []Reason {
 		}
 		all = slices.Concat(all, Omissions(r, d))
 		if d.Fields != nil {
-			all = slices.Concat(all, needless(r, d), unseen(r, d), unsummed(routes, r, d), uncounted(r, d), conditions(r, d), absent(routes, r, d))
+			all = slices.Concat(all, needlessKeys(r, d), unseenValues(r, d), unsummed(routes, r, d), uncounted(r, d), conditions(r, d), absentFields(routes, r, d))
 		}
 	}
 	return all

@@ -67,7 +67,7 @@ func TestOf(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var said []string
 			for _, r := range reason.Of(routes, reason.DocumentOf(test.path, test.fields)) {
-				said = append(said, r.Of(test.path))
+				said = append(said, r.Text(test.path))
 			}
 			if d := cmp.Diff(test.want, said); d != "" {
 				t.Errorf("(-want +got):\n%s", d)

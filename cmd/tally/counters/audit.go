@@ -30,8 +30,8 @@ var (
 	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
 )
 
-// audited is tally audit's answer in JSON.
-type audited struct {
+// auditResult is tally audit's answer in JSON.
+type auditResult struct {
 	rollup.Report
 	Foreign []foreign    `json:"foreign,omitempty"`
 	DryRun  bool         `json:"dry_run"`
@@ -49,8 +49,8 @@ type foreign struct {
 	Example   string `json:"example"` // path of one of them
 }
 
-// An auditing is what the flags of tally audit say.
-type auditing struct {
+// An auditFlags is what the flags of tally audit say.
+type auditFlags struct {
 	repair, prune bool
 	removed       string // routes
 	grace         time.Duration
@@ -61,7 +61,7 @@ type auditing struct {
 
 func auditCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
-	var a auditing
+	var a auditFlags
 	c := command.New("audit")
 	f := c.Flags()
 	f.BoolVar(&a.repair, "repair", false, "repair what differs")
@@ -78,7 +78,7 @@ func auditCommand() *cobra.Command {
 }
 
 // run audits, and prints what came of it. The meter counts what the command bills.
-func (a auditing) run(ctx context.Context, s *session.Session, meter *billing.Meter) error {
+func (a auditFlags) run(ctx context.Context, s *session.Session, meter *billing.Meter) error {
 	gone, err := a.check(s)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (a auditing) run(ctx context.Context, s *session.Session, meter *billing.Me
 
 	ended := a.outcome(r, err)
 
-	answer := audited{Report: r, DryRun: !a.repair}
+	answer := auditResult{Report: r, DryRun: !a.repair}
 	if err == nil || errors.Is(err, errDiffering) {
 		answer.Foreign, err = countForeign(ctx, s)
 		ended = errors.Join(ended, err)
@@ -134,11 +134,11 @@ func countForeign(ctx context.Context, s *session.Session) ([]foreign, error) {
 
 // check checks the flags, tells the user the routes, and returns the templates that --removed
 // names. It is an error if the flags do not go together, or if they ask for more than is allowed.
-func (a auditing) check(s *session.Session) ([]*route.Template, error) {
+func (a auditFlags) check(s *session.Session) ([]*route.Template, error) {
 	if a.concurrency < 1 || a.grace < 0 {
 		return nil, fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", a.concurrency, a.grace)
 	}
-	tellRoutes(s.Logs, s.Decision)
+	printRoutes(s.Logs, s.Decision)
 	if a.repair {
 		s.Writes = true
 		if s.Refusal != nil {
@@ -151,7 +151,7 @@ func (a auditing) check(s *session.Session) ([]*route.Template, error) {
 	return removedTemplates(s.Config.Routes, a.removed)
 }
 
-func (a auditing) options(s *session.Session) (rollup.AuditOptions, error) {
+func (a auditFlags) options(s *session.Session) (rollup.AuditOptions, error) {
 	o := auditOptions(s.Config, s.Logger(a.verbose))
 	o.Concurrency, o.DryRun, o.Prune, o.KeepUnwritten = a.concurrency, !a.repair, a.prune, !s.Served
 	if a.graceGiven {
@@ -182,12 +182,12 @@ func openAlarms(s *session.Session) (rollup.Alarms, error) {
 	if err != nil {
 		return nil, err
 	}
-	return queue.Of("projects/" + s.Project + "/databases/" + s.Database), nil
+	return queue.ForDatabase("projects/" + s.Project + "/databases/" + s.Database), nil
 }
 
 // withdraw takes away what routes that are gone have left in documents, or in a dry run only counts
 // it. It returns the audit's report and error with that added.
-func (a auditing) withdraw(ctx context.Context, s *session.Session, gone []*route.Template, r rollup.Report, before error) (rollup.Report, error) {
+func (a auditFlags) withdraw(ctx context.Context, s *session.Session, gone []*route.Template, r rollup.Report, before error) (rollup.Report, error) {
 	left, err := withdraw(ctx, s, gone, !a.repair, a.concurrency)
 	r.Counters += left
 	r.Outdated += left
@@ -207,7 +207,7 @@ func (a auditing) withdraw(ctx context.Context, s *session.Session, gone []*rout
 }
 
 // outcome returns the error with which the command ends.
-func (a auditing) outcome(r rollup.Report, err error) error {
+func (a auditFlags) outcome(r rollup.Report, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -224,9 +224,9 @@ func (a auditing) outcome(r rollup.Report, err error) error {
 	}
 }
 
-// says returns in a sentence whether the roll-ups are right, and what is wrong with those that are
-// not.
-func (a audited) says() string {
+// verdict returns in a sentence whether the roll-ups are right, and what is wrong with those that
+// are not.
+func (a auditResult) verdict() string {
 	var wrong []string
 	add := func(n int, what string) {
 		if n > 0 {
@@ -236,10 +236,10 @@ func (a audited) says() string {
 	differing := fmt.Sprintf("of %d left alone", a.Counters)
 	done := ""
 	if repaired := a.RolledUp + a.Removed; repaired > 0 {
-		done = fmt.Sprintf("; brought up to date or removed: %d%s", repaired, a.kinds())
+		done = fmt.Sprintf("; brought up to date or removed: %d%s", repaired, a.kindsText())
 	}
 	if a.DryRun {
-		differing = fmt.Sprintf("of %d not right%s", a.Counters, a.kinds())
+		differing = fmt.Sprintf("of %d not right%s", a.Counters, a.kindsText())
 	}
 	add(a.Differing, differing)
 	add(a.Unkept, "unkept: no roll-up until someone fixes what is in the way")
@@ -259,8 +259,8 @@ func (a audited) says() string {
 	}
 }
 
-// kinds says in parentheses what differences there are, or were before the repair.
-func (a audited) kinds() string {
+// kindsText says in parentheses what differences there are, or were before the repair.
+func (a auditResult) kindsText() string {
 	var kinds []string
 	for _, kind := range []struct {
 		n    int
@@ -277,7 +277,7 @@ func (a audited) kinds() string {
 }
 
 // printAudited prints a sentence, and if verbose each number.
-func printAudited(s *session.Session, a audited, verbose bool) error {
+func printAudited(s *session.Session, a auditResult, verbose bool) error {
 	unwritten := terminal.Cells("")
 	if a.Unwritten > 0 {
 		unwritten += terminal.Cells(fmt.Sprintf("unwritten\t%d\tsuch as %s, which no roll-up wrote\n", a.Unwritten, terminal.Shown(a.UnwrittenExample)))
@@ -286,7 +286,7 @@ func printAudited(s *session.Session, a audited, verbose bool) error {
 		unwritten += terminal.Cells(fmt.Sprintf("foreign kind\t%d\tsuch as %s; name the total otherwise by \"as\", or clear the field\n", a.ForeignKind, terminal.Shown(a.ForeignKindExample)))
 	}
 	if !verbose {
-		return s.Print(a, "%s\n%sbilled %s", a.says(), unwritten, price(a.Billed))
+		return s.Print(a, "%s\n%sbilled %s", a.verdict(), unwritten, price(a.Billed))
 	}
 	note := terminal.Cells("")
 	if a.DryRun && a.Missing > 0 { // only writing it tells which of the two it is
@@ -302,7 +302,7 @@ func printAudited(s *session.Session, a audited, verbose bool) error {
 	}
 	return s.Print(a, "%s\n\ncounters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d%s\nfailed\t%d\n\n"+
 		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\nforeign\t%d\n%s\nbilled\t%s",
-		a.says(), a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
+		a.verdict(), a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
 		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, elsewhere, unwritten, price(a.Billed))
 }
 
@@ -337,8 +337,8 @@ func audit(ctx context.Context, s *session.Session, routes route.Routes, o rollu
 	return r, err
 }
 
-// tellRoutes tells the routes that a command works by, unless its notice has told them.
-func tellRoutes(logs io.Writer, d session.Decision) {
+// printRoutes tells the routes that a command works by, unless its notice has told them.
+func printRoutes(logs io.Writer, d session.Decision) {
 	if !d.Assumed {
 		fmt.Fprintf(logs, "routes, %s: %s\n", d.From, strings.ReplaceAll(d.Config.Routes.String(), "\n", "; "))
 	}

@@ -80,7 +80,7 @@ func (n *NumShards) Set(text string) error {
 // it creates one with a fixed number if they cannot grow, and leaves a counter that exists at the
 // number that somebody gave it.
 func createAuto(ctx context.Context, s *session.Session, arg string, asked bool) error {
-	c, r, err := creatable(ctx, s, arg)
+	c, r, err := counterToCreate(ctx, s, arg)
 	if err != nil {
 		return err
 	}
@@ -147,13 +147,13 @@ func growByThemselves(ctx context.Context, s *session.Session, c counter.Counter
 }
 
 func create(ctx context.Context, s *session.Session, arg string, n int) error {
-	c, r, err := creatable(ctx, s, arg)
+	c, r, err := counterToCreate(ctx, s, arg)
 	if err != nil {
 		return err
 	}
 	fields := r.Fields()
 	cost := billing.Counts{Reads: 1, Writes: int64(n*len(fields) + 1)}.On(s.Config.Edition)
-	if err := mayGrow(ctx, s, c, r, growth{0, n, cost}); err != nil {
+	if err := confirmGrowth(ctx, s, c, r, growth{0, n, cost}); err != nil {
 		return err
 	}
 
@@ -166,9 +166,9 @@ func create(ctx context.Context, s *session.Session, arg string, n int) error {
 	return s.Print(map[string]any{"counter": c.Path, "num_shards": n}, "%s\t%s", c.Path, terminal.Plural(n, "shard"))
 }
 
-// creatable returns the counter that an argument names, and its source. The counter need not exist.
-// But it is an error if the app has to create the counter's document, and has not done so.
-func creatable(ctx context.Context, s *session.Session, arg string) (counter.Counter, *route.Route, error) {
+// counterToCreate returns the counter that an argument names, and its source. The counter need not
+// exist. But it is an error if the app has to create the counter's document, and has not done so.
+func counterToCreate(ctx context.Context, s *session.Session, arg string) (counter.Counter, *route.Route, error) {
 	c, err := s.Counter(arg)
 	if err != nil {
 		return counter.Counter{}, nil, err
@@ -193,8 +193,8 @@ type growth struct {
 	cost   billing.Bill
 }
 
-// mayGrow asks before a counter gets many shards.
-func mayGrow(ctx context.Context, s *session.Session, c counter.Counter, r *route.Route, g growth) error {
+// confirmGrowth asks before a counter gets many shards.
+func confirmGrowth(ctx context.Context, s *session.Session, c counter.Counter, r *route.Route, g growth) error {
 	if g.n <= max(g.was, manyShards) {
 		return nil
 	}

@@ -83,7 +83,7 @@ func deleteOne(ctx context.Context, s *session.Session, arg string) error {
 // another source below that document has shards, the document says how many these are, too, so it
 // stays as it is.
 func deleteShards(ctx context.Context, s *session.Session, c counter.Counter, r *route.Route, options ...shards.Option) (n int, declared bool, err error) {
-	other, err := sharing(ctx, s, r.Shards(c.Counter))
+	other, err := otherShards(ctx, s, r.Shards(c.Counter))
 	if err != nil {
 		return 0, false, err
 	}
@@ -94,9 +94,9 @@ func deleteShards(ctx context.Context, s *session.Session, c counter.Counter, r 
 	return s.Shards(c, r, r.Totals[0].Field, 1, options...).Delete(ctx)
 }
 
-// sharing returns another collection of shards that is below the same document as a collection and
-// is not empty; "" if there is none.
-func sharing(ctx context.Context, s *session.Session, collection string) (string, error) {
+// otherShards returns another collection of shards that is below the same document as a collection
+// and is not empty; "" if there is none.
+func otherShards(ctx context.Context, s *session.Session, collection string) (string, error) {
 	doc := counter.Above(collection)
 	if doc == "" {
 		return "", nil
@@ -121,9 +121,9 @@ func sharing(ctx context.Context, s *session.Session, collection string) (string
 	return "", nil
 }
 
-// deleted is the answer of tally delete --matching in JSON.
-type deleted struct {
-	Counters []listed     `json:"counters"` // that match, with what their shards add up to
+// deleteResult is the answer of tally delete --matching in JSON.
+type deleteResult struct {
+	Counters []listEntry  `json:"counters"` // that match, with what their shards add up to
 	Cost     billing.Bill `json:"cost"`     // of their deletion
 	Dollars  float64      `json:"dollars"`  // list price of the cost in billing.PriceRegion
 	DryRun   bool         `json:"dry_run"`
@@ -155,7 +155,7 @@ func deleteMatching(ctx context.Context, s *session.Session, pattern string, dry
 	}
 	documents := numShards + int64(len(found))
 	cost := billing.Counts{Reads: documents, Deletes: documents}.On(s.Config.Edition)
-	result := deleted{Counters: listedOf(s.Config, found), Cost: cost, DryRun: dryRun}
+	result := deleteResult{Counters: listEntries(s.Config, found), Cost: cost, DryRun: dryRun}
 	result.Dollars = cost.CostIn(billing.PriceRegion)
 
 	deletes := len(found) > 0 && !dryRun
@@ -180,7 +180,7 @@ func deleteMatching(ctx context.Context, s *session.Session, pattern string, dry
 	return printDeleted(s, result, meter)
 }
 
-func printDeleted(s *session.Session, r deleted, meter *billing.Meter) error {
+func printDeleted(s *session.Session, r deleteResult, meter *billing.Meter) error {
 	r.Billed = meter.Usage().On(s.Config.Edition)
 	return s.Print(r, "deleted\t%s\t%s\nbilled\t%s", terminal.Plural(r.Deleted, "counter"), terminal.Plural(r.Shards, "shard"), price(r.Billed))
 }

@@ -60,7 +60,7 @@ func (s explainer) document(ctx context.Context, path string, tries bool) error 
 		}
 	}
 	if len(e.Routes) == 0 {
-		e.Why = s.uncovered(path, doc)
+		e.Why = s.whyUncovered(path, doc)
 	}
 
 	c, ok := s.Config.Routes.Counter(path)
@@ -77,8 +77,8 @@ func (s explainer) document(ctx context.Context, path string, tries bool) error 
 	return s.Print(e, "%s", e.cells())
 }
 
-// uncovered says why no route covers a document.
-func (s explainer) uncovered(path string, doc *firestore.DocumentSnapshot) (why []string) {
+// whyUncovered says why no route covers a document.
+func (s explainer) whyUncovered(path string, doc *firestore.DocumentSnapshot) (why []string) {
 	var data map[string]any
 	if doc.Exists() {
 		data = firestorestore.Data(doc)
@@ -88,7 +88,7 @@ func (s explainer) uncovered(path string, doc *firestore.DocumentSnapshot) (why 
 		reasons = reason.Of(s.Config.Routes, reason.DocumentOf(path, data))
 	}
 	for _, r := range reasons {
-		why = append(why, r.Of(path))
+		why = append(why, r.Text(path))
 	}
 
 	for _, r := range s.Stated {
@@ -110,7 +110,7 @@ func (s explainer) explainRoute(ctx context.Context, r *route.Route, doc *firest
 		fields = firestorestore.Data(doc)
 	}
 	d := reason.DocumentOf(path, fields)
-	one := explainedRoute{Route: r.String(), Asks: asks(r, d, doc.ReadTime), Why: []string{}}
+	one := explainedRoute{Route: r.String(), Asks: requirements(r, d, doc.ReadTime), Why: []string{}}
 	if doc.Exists() {
 		for _, why := range reason.Of(s.Config.Routes, d) {
 			if why.Route == r && why.Kind != reason.Needless {
@@ -133,28 +133,28 @@ func (s explainer) explainRoute(ctx context.Context, r *route.Route, doc *firest
 	current := held.Tally.Routes == c.Template.Hash()
 	one.Has = doc.Exists() && current && !held.Tally.AsOf.Before(doc.UpdateTime)
 	if one.RollUp != nil {
-		one.Why = append(one.Why, one.RollUp.without(r)...)
+		one.Why = append(one.Why, one.RollUp.omitted(r)...)
 	}
 	if one.Has || !doc.Exists() {
 		return one, nil
 	}
 
-	why, err := s.notYet(ctx, c, snapshot)
+	why, err := s.whyNotYet(ctx, c, snapshot)
 	one.Why = append(one.Why, why...)
 	return one, err
 }
 
-// notYet says why the roll-up of a counter does not have a document of it as it is.
-func (s explainer) notYet(ctx context.Context, c route.Counter, snapshot rollup.Snapshot) (why []string, err error) {
+// whyNotYet says why the roll-up of a counter does not have a document of it as it is.
+func (s explainer) whyNotYet(ctx context.Context, c route.Counter, snapshot rollup.Snapshot) (why []string, err error) {
 	missing := missingHome(c, snapshot)
 	if missing != "" {
 		return []string{missing}, nil
 	}
-	why = s.undelivered(ctx, c)
+	why = s.whyUndelivered(ctx, c)
 	if why != nil {
 		return why, nil
 	}
-	unkept, err := s.unkept(ctx, c, snapshot)
+	unkept, err := s.whyUnkept(ctx, c, snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +165,11 @@ func (s explainer) notYet(ctx context.Context, c route.Counter, snapshot rollup.
 	held := snapshot.RollUp().Tally
 	switch {
 	case held.AsOf.IsZero():
-		return []string{"it is not rolled up yet: " + s.next(c, held)}, nil
+		return []string{"it is not rolled up yet: " + s.nextText(c, held)}, nil
 	case held.Routes != c.Template.Hash():
-		return []string{"other routes made the roll-up, whose as_of says nothing about these: " + s.next(c, held)}, nil
+		return []string{"other routes made the roll-up, whose as_of says nothing about these: " + s.nextText(c, held)}, nil
 	}
-	return []string{"it is not rolled up yet: the roll-up is as of " + stamp(held.AsOf) + ", before the document was written; " + s.next(c, held)}, nil
+	return []string{"it is not rolled up yet: the roll-up is as of " + stamp(held.AsOf) + ", before the document was written; " + s.nextText(c, held)}, nil
 }
 
 // missingHome says which document of the app's a counter lacks; "" if none.
@@ -181,9 +181,9 @@ func missingHome(c route.Counter, snapshot rollup.Snapshot) string {
 	return "it belongs to " + reason.MissingHome(c).Why
 }
 
-// undelivered says why no event of a counter's documents is counted: no functions run, or their
+// whyUndelivered says why no event of a counter's documents is counted: no functions run, or their
 // trigger or an index is missing. On a project it asks what tally doctor asks.
-func (s explainer) undelivered(ctx context.Context, c route.Counter) (why []string) {
+func (s explainer) whyUndelivered(ctx context.Context, c route.Counter) (why []string) {
 	if c.Template.Scheduled() {
 		return nil
 	}
@@ -227,8 +227,8 @@ func (s explainer) examine(ctx context.Context, names ...string) []doctor.Findin
 	return d.Examine(ctx, skip)
 }
 
-// unkept says why a counter cannot be rolled up, if a note says that it could not.
-func (s explainer) unkept(ctx context.Context, c route.Counter, snapshot rollup.Snapshot) (string, error) {
+// whyUnkept says why a counter cannot be rolled up, if a note says that it could not.
+func (s explainer) whyUnkept(ctx context.Context, c route.Counter, snapshot rollup.Snapshot) (string, error) {
 	since, err := rollup.UnkeptSince(ctx, s.Store, c)
 	if err != nil || since.IsZero() || !snapshot.RollUp().Tally.AsOf.Before(since) {
 		return "", err
@@ -244,8 +244,8 @@ func (s explainer) unkept(ctx context.Context, c route.Counter, snapshot rollup.
 	return "the counter could not be rolled up at " + stamp(since) + ": the functions' log says why, at \"unkept\". Each call of the schedule tries again", nil
 }
 
-// next says when a counter is rolled up.
-func (s explainer) next(c route.Counter, held document.Tally) string {
+// nextText says when a counter is rolled up.
+func (s explainer) nextText(c route.Counter, held document.Tally) string {
 	due := Pacing(s.Config).Due(c.Template, held)
 	switch {
 	case c.Template.Scheduled():
@@ -266,13 +266,13 @@ func (s explainer) explainRollUp(ctx context.Context, c route.Counter) (*explain
 		return nil, err
 	}
 	held := snapshot.RollUp()
-	e := &explainedRollUp{RollUp: rollUpOf(s.Config, c.Template, held, snapshot.ReadTime()), Missing: missingHome(c, snapshot), Next: s.next(c, held.Tally)}
+	e := &explainedRollUp{RollUp: rollUpOf(s.Config, c.Template, held, snapshot.ReadTime()), Missing: missingHome(c, snapshot), Next: s.nextText(c, held.Tally)}
 	for _, r := range c.Template.Routes {
 		e.MadeOf = append(e.MadeOf, madeOf(r, c))
 		if e.RollUp != nil {
-			e.LeftOut = append(e.LeftOut, e.RollUp.without(r)...)
+			e.LeftOut = append(e.LeftOut, e.RollUp.omitted(r)...)
 		}
 	}
-	e.Unkept, err = s.unkept(ctx, c, snapshot)
+	e.Unkept, err = s.whyUnkept(ctx, c, snapshot)
 	return e, err
 }

@@ -81,8 +81,8 @@ func madeOf(r *route.Route, c route.Counter) string {
 	return text
 }
 
-// asks returns the keys and the conditions of a route, with what a document has there.
-func asks(r *route.Route, d reason.Document, now time.Time) (all []explainedPart) {
+// requirements returns the keys and the conditions of a route, with what a document has there.
+func requirements(r *route.Route, d reason.Document, now time.Time) (all []explainedPart) {
 	held := func(f document.Field) string {
 		kind, held := d.Holds(f)
 		if kind == "" {
@@ -192,8 +192,8 @@ func (p explainedPart) line(exists bool) string {
 	}
 }
 
-// without says which totals of a route the roll-up leaves out, and what to do.
-func (r *rollUp) without(of *route.Route) (why []string) {
+// omitted says which totals of a route the roll-up leaves out, and what to do.
+func (r *rollUp) omitted(of *route.Route) (why []string) {
 	for _, t := range of.Totals {
 		text := r.leftOut(t.Name)
 		if text != "" {

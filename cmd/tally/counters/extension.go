@@ -22,16 +22,16 @@ type migrationRun struct {
 	concurrency    int
 
 	plan     *migration.Plan
-	migrated migrated
+	migrated migrateResult
 }
 
-// migrated is its answer in JSON.
-type migrated struct {
+// migrateResult is its answer in JSON.
+type migrateResult struct {
 	Documents int                    `json:"documents"`
 	ToDo      int                    `json:"to_do"` // documents with shards to fold or amounts to carry
 	Fold      int                    `json:"fold"`  // shards
 	Carry     totals                 `json:"carry"` // by field
-	Uncounted []uncounted            `json:"uncounted"`
+	Uncounted []uncountedAmounts     `json:"uncounted"`
 	Cost      billing.Bill           `json:"cost"` // as the first scan foretells it
 	DryRun    bool                   `json:"dry_run"`
 	Done      int                    `json:"done"` // documents
@@ -44,8 +44,8 @@ type migrated struct {
 	Seconds   float64                `json:"seconds"`
 }
 
-// An uncounted is a kind of amounts that no route counts, as JSON has it.
-type uncounted struct {
+// An uncountedAmounts is a kind of amounts that no route counts, as JSON has it.
+type uncountedAmounts struct {
 	migration.Uncounted
 	Amounts totals `json:"amounts"` // by field
 }
@@ -58,7 +58,7 @@ func (m *migrationRun) run(ctx context.Context, meter *billing.Meter) error {
 	if m.Assumed {
 		return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 	}
-	tellRoutes(m.Logs, m.Decision)
+	printRoutes(m.Logs, m.Decision)
 
 	began := time.Now()
 	err := m.migrate(ctx)
@@ -81,7 +81,7 @@ func (m *migrationRun) migrate(ctx context.Context) error {
 	m.plan = plan
 	m.notePlan()
 	m.tellPlan()
-	if err := m.mayBegin(); err != nil || m.dryRun {
+	if err := m.checkStart(); err != nil || m.dryRun {
 		return err
 	}
 	if m.migrated.ToDo == 0 {
@@ -105,9 +105,9 @@ Is the extension uninstalled?`, m.Project, migration.Wait)
 	return m.check(ctx, after)
 }
 
-// mayBegin returns an error if amounts would be left out by mistake, or if the extension has run
+// checkStart returns an error if amounts would be left out by mistake, or if the extension has run
 // lately and this is no dry run.
-func (m *migrationRun) mayBegin() error {
+func (m *migrationRun) checkStart() error {
 	if len(m.plan.Uncounted) > 0 && !m.leaveUncounted {
 		return errUncounted
 	}
@@ -136,9 +136,9 @@ func (m *migrationRun) notePlan() {
 		a.Fold += d.Fold
 	}
 
-	a.Uncounted, a.Differing = []uncounted{}, []migration.Difference{} // no null in JSON
+	a.Uncounted, a.Differing = []uncountedAmounts{}, []migration.Difference{} // no null in JSON
 	for _, u := range m.plan.Uncounted {
-		a.Uncounted = append(a.Uncounted, uncounted{u, totalsOf(u.Amounts)})
+		a.Uncounted = append(a.Uncounted, uncountedAmounts{u, totalsOf(u.Amounts)})
 	}
 }
 

@@ -47,7 +47,7 @@ func getCounter(ctx context.Context, s *session.Session, arg string) error {
 		notes = terminal.Cells(fmt.Sprintf("\twithout %d that are not finite numbers", sum.Malformed))
 	}
 	for _, u := range unsummed {
-		notes += u.note()
+		notes += u.cell()
 	}
 	if c.Frozen {
 		notes += "\tfrozen"
@@ -65,7 +65,7 @@ func getCounter(ctx context.Context, s *session.Session, arg string) error {
 	case missing:
 		text = terminal.Cells(terminal.Shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", home)))
 	case r != nil:
-		r.Left, err = leftSince(ctx, snapshot, c.Template, sum)
+		r.Left, err = differsByWindow(ctx, snapshot, c.Template, sum)
 		if err != nil {
 			return err
 		}
@@ -76,9 +76,9 @@ func getCounter(ctx context.Context, s *session.Session, arg string) error {
 	return s.Print(object, "%s\t%v%s\nroll-up\t%s", c.Path, all, notes, text)
 }
 
-// leftSince reports whether a roll-up differs from the sum of its shards only because documents
-// have left a window since.
-func leftSince(ctx context.Context, snapshot rollup.Snapshot, t *route.Template, sum route.Totals) (bool, error) {
+// differsByWindow reports whether a roll-up differs from the sum of its shards only because
+// documents have left a window since.
+func differsByWindow(ctx context.Context, snapshot rollup.Snapshot, t *route.Template, sum route.Totals) (bool, error) {
 	r := snapshot.RollUp()
 	says := func(sum route.Totals) bool {
 		return r.Tally.NumShards == sum.NumShards() && totalsOf(r.Values).list() == totalsOf(sum.Values).list()
@@ -94,8 +94,8 @@ func leftSince(ctx context.Context, snapshot rollup.Snapshot, t *route.Template,
 // An unsummedSource has shards, but none of them has a field that its route sums. The route may
 // name the wrong field.
 type unsummedSource struct {
-	route *route.Route
-	has   []string // the fields of one of its shards
+	route  *route.Route
+	fields []string // the fields of one of its shards
 }
 
 // unsummedSources returns the counter's sources that are unsummed.
@@ -117,9 +117,9 @@ func unsummedSources(ctx context.Context, client *firestore.Client, c counter.Co
 	return sources, nil
 }
 
-// note returns a cell that says which field is missing.
-func (u unsummedSource) note() terminal.Cells {
-	has := cmp.Or(strings.Join(u.has, ", "), "none")
+// cell returns a cell that says which field is missing.
+func (u unsummedSource) cell() terminal.Cells {
+	has := cmp.Or(strings.Join(u.fields, ", "), "none")
 	return "\t" + terminal.Cells(terminal.Shown(fmt.Sprintf("no shard has the field %s; one has %s", joinOr(u.route.Fields()), has)))
 }
 

@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A listed counter is one line of tally ls.
-type listed struct {
+// A listEntry counter is one line of tally ls.
+type listEntry struct {
 	Counter string  `json:"counter"`
 	RollUp  *rollUp `json:"rollup"` // null: the document was never rolled up
 }
 
 // due returns when the counter is rolled up next, as tally ls prints it.
-func (l listed) due() string {
+func (l listEntry) due() string {
 	switch {
 	case l.RollUp == nil:
 		return "on change"
@@ -72,7 +72,7 @@ func list(ctx context.Context, s *session.Session, after string, limit int) erro
 	if err != nil {
 		return err
 	}
-	counters := listedOf(s.Config, found)
+	counters := listEntries(s.Config, found)
 	last := ""
 	if more {
 		last = counters[len(counters)-1].Counter
@@ -110,18 +110,18 @@ func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates [
 	return found[:min(len(found), limit)], len(found) > limit, nil
 }
 
-// listedOf returns the counters of roll-ups as ls lists them.
-func listedOf(c config.Config, found []rollup.FoundCounter) []listed {
-	counters := make([]listed, len(found))
+// listEntries returns the counters of roll-ups as ls lists them.
+func listEntries(c config.Config, found []rollup.FoundCounter) []listEntry {
+	counters := make([]listEntry, len(found))
 	for i, f := range found {
-		counters[i] = listed{NameOf(c.Routes, f.Counter), rollUpOf(c, f.Template, f.RollUp, time.Time{})}
+		counters[i] = listEntry{NameOf(c.Routes, f.Counter), rollUpOf(c, f.Template, f.RollUp, time.Time{})}
 	}
 	return counters
 }
 
 // tableOf returns the table of roll-ups, with their counters as listed. Each template has a
 // heading.
-func tableOf(found []rollup.FoundCounter, counters []listed) terminal.Cells {
+func tableOf(found []rollup.FoundCounter, counters []listEntry) terminal.Cells {
 	if len(found) == 0 {
 		return "no counters"
 	}

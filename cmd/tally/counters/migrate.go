@@ -71,7 +71,7 @@ func migrateCommand() *cobra.Command {
 				m.Session, m.dryRun = s, dry
 				return m.run(ctx, meter)
 			}
-			c, sum, err := taker(s, args[0], *total)
+			c, sum, err := targetOf(s, args[0], *total)
 			switch {
 			case err != nil:
 				return err
@@ -120,9 +120,9 @@ func (o *origin) doc(client *firestore.Client) (*firestore.DocumentRef, error) {
 // String returns the collection, or the document and its field.
 func (o *origin) String() string { return strings.TrimSpace(o.documents + o.document + " " + o.field) }
 
-// taker returns the counter that an argument names, which need not exist, and package shards' view
-// of its total.
-func taker(s *session.Session, arg, name string) (c counter.Counter, total *shards.Counter, err error) {
+// targetOf returns the counter that an argument names, which need not exist, and package shards'
+// view of its total.
+func targetOf(s *session.Session, arg, name string) (c counter.Counter, total *shards.Counter, err error) {
 	c, err = s.Counter(arg)
 	if err != nil {
 		return c, nil, err

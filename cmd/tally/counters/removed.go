@@ -28,7 +28,7 @@ func removedTemplates(routes route.Routes, text string) ([]*route.Template, erro
 
 	for _, template := range removed.Templates() {
 		for _, running := range routes.Templates() {
-			if share(running.Segments(), template.Segments()) {
+			if overlap(running.Segments(), template.Segments()) {
 				return nil, fmt.Errorf("--removed: %s is kept by a route that runs, %s; without --removed, audit --prune finds what earlier routes left there",
 					template, running.Routes[0])
 			}
@@ -37,8 +37,8 @@ func removedTemplates(routes route.Routes, text string) ([]*route.Template, erro
 	return removed.Templates(), nil
 }
 
-// share reports whether a document may be at both paths.
-func share(a, b route.Path) bool {
+// overlap reports whether a document may be at both paths.
+func overlap(a, b route.Path) bool {
 	return slices.EqualFunc(a, b, func(s, t route.Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }
 

@@ -45,7 +45,7 @@ func resize(ctx context.Context, s *session.Session, arg, number string) error {
 	source := s.Shards(c, r, r.Totals[0].Field, n)
 	was, _ := source.NumShards(ctx)                                                   // on an error 0: resizing replaces a value that is not a number
 	cost := billing.Counts{Reads: 2, Writes: int64(n - was + 1)}.On(s.Config.Edition) // it reads the counter document twice
-	if err := mayGrow(ctx, s, c, r, growth{was, n, cost}); err != nil {
+	if err := confirmGrowth(ctx, s, c, r, growth{was, n, cost}); err != nil {
 		return err
 	}
 

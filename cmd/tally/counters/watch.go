@@ -35,7 +35,7 @@ func watch(ctx context.Context, s *session.Session, args []string) error {
 			return err
 		}
 		if err != nil {
-			fmt.Fprintf(s.Logs, "tally: %s; waiting for it\n", terminal.Said(err))
+			fmt.Fprintf(s.Logs, "tally: %s; waiting for it\n", terminal.ErrorLines(err))
 		}
 
 		watching.Go(func() error {

@@ -36,11 +36,11 @@ const (
 func newDraft(path string) draft {
 	d := draft{source: strings.Split(path, "/"), creator: byTally}
 	d.totals, d.target = "count", d.ownTarget()
-	if !d.ofShards() {
+	if !d.hasShards() {
 		d.totals = "count() as " + route.Quote(d.source[len(d.source)-2])
 	}
 	above := d.above()
-	if !d.ofShards() && above != "" {
+	if !d.hasShards() && above != "" {
 		d.target = above
 	}
 	return d
@@ -54,8 +54,8 @@ func For(path, field string) string {
 	return d.String()
 }
 
-// ofShards reports whether the documents are those of a counter.
-func (d draft) ofShards() bool {
+// hasShards reports whether the documents are those of a counter.
+func (d draft) hasShards() bool {
 	n := len(d.source)
 	return n > 2 && d.source[n-2] == "shards"
 }
@@ -69,16 +69,16 @@ func (d draft) ownTarget() string {
 	if n == 2 {
 		return "totals/" + first
 	}
-	if n == 4 && first == "counters" && d.ofShards() {
+	if n == 4 && first == "counters" && d.hasShards() {
 		return "rollups/" + d.source[1]
 	}
 	return strings.TrimSuffix(first, "s") + "_totals/" + strings.Join(d.source[1:n-2], "/")
 }
 
-// asked returns the indexes of the ids in the target that fields of the documents may say: that of
-// the last id, and before a time those of all others. Ids that the source's path has are
-// not asked for.
-func (d draft) asked() []int {
+// openIDs returns the indexes of the ids in the target that fields of the documents may say: that
+// of the last id, and before a time those of all others. Ids that the source's path has are not
+// asked for.
+func (d draft) openIDs() []int {
 	ids := strings.Split(d.target, "/")
 	last := len(ids) - 1
 	var unknown []int
@@ -119,9 +119,9 @@ func periodOf(id string) route.Function {
 	}
 }
 
-// with returns the draft with the key that says the id at an index of the target. Of a time, the
+// withKey returns the draft with the key that says the id at an index of the target. Of a time, the
 // answer may be the field alone.
-func (d draft) with(i int, answer string) draft {
+func (d draft) withKey(i int, answer string) draft {
 	f := periodOf(strings.Split(d.target, "/")[i])
 	if f != "" && !strings.Contains(answer, "(") {
 		answer = fmt.Sprintf("%s(%s)", f, answer)
@@ -152,9 +152,9 @@ func captureOf(key string) string {
 	}
 }
 
-// dated returns the index of the id in the target that a key says is a time; -1 if there
+// timeIndex returns the index of the id in the target that a key says is a time; -1 if there
 // is none. Then Tally creates the target, although a field names it.
-func (d draft) dated() int {
+func (d draft) timeIndex() int {
 	for i, key := range d.keys {
 		parts := keyed.FindStringSubmatch(key)
 		if parts != nil && route.Function(parts[1]).OfTime() {
@@ -171,21 +171,21 @@ func (d draft) owner() int {
 	owner := 0
 	for i := 1; i < len(ids); i += 2 {
 		_, isKey := d.keys[i]
-		if i != d.dated() && (isKey || d.indexOf(ids[i]) > 0) {
+		if i != d.timeIndex() && (isKey || d.indexOf(ids[i]) > 0) {
 			owner = i + 1
 		}
 	}
 	return owner
 }
 
-// existing reports whether the app creates the target: the user says so, or Tally must not.
-func (d draft) existing() bool {
-	return d.dated() < 0 && (d.creator == byApp || d.mustExist())
+// appCreatesTarget reports whether the app creates the target: the user says so, or Tally must not.
+func (d draft) appCreatesTarget() bool {
+	return d.timeIndex() < 0 && (d.creator == byApp || d.appMustCreate())
 }
 
-// mustExist reports whether the user has no choice who creates the target: if fields of the
+// appMustCreate reports whether the user has no choice who creates the target: if fields of the
 // documents name the target, if the documents are below it, or if it may be one of them.
-func (d draft) mustExist() bool {
+func (d draft) appMustCreate() bool {
 	collection, _, _ := strings.Cut(d.target, "/")
 	isOne := len(d.source) == 2 && collection == d.source[0] && strings.Count(d.target, "/") == 1
 	return isOne || len(d.keys) > 0 || strings.HasPrefix(strings.Join(d.source, "/"), d.target+"/")
@@ -208,7 +208,7 @@ func (d draft) String() string {
 	for _, i := range slices.Sorted(maps.Keys(d.keys)) {
 		by = append(by, d.keys[i])
 		template[i] = captureOf(d.keys[i])
-		if d.dated() >= 0 { // the roll-up has a top-level field that is called so
+		if d.timeIndex() >= 0 { // the roll-up has a top-level field that is called so
 			template[i] = "{" + template[i][strings.LastIndexAny(template[i], "{.")+1:]
 		}
 	}
@@ -217,10 +217,10 @@ func (d draft) String() string {
 	}
 
 	route := pattern + " -> " + strings.Join(template, "/") + " : " + d.totals
-	if d.existing() {
+	if d.appCreatesTarget() {
 		route += " : existing"
 	}
-	if d.dated() >= 0 {
+	if d.timeIndex() >= 0 {
 		route += strings.TrimRight(" : within "+strings.Join(template[:d.owner()], "/"), " ")
 	}
 	return route
@@ -271,7 +271,7 @@ func (d draft) check() error {
 		return err
 	}
 	r := routes[0]
-	hasOptions := r.Documents || r.Template.Scheduled() || r.Template.Existing != d.existing()
+	hasOptions := r.Documents || r.Template.Scheduled() || r.Template.Existing != d.appCreatesTarget()
 	if len(routes) > 1 || hasOptions {
 		return errors.New("want totals alone; tally.yaml takes options later")
 	}
@@ -297,7 +297,7 @@ func (d draft) checkKey(i int) func(answer string) error {
 		if answer == none {
 			return nil
 		}
-		return d.with(i, answer).check()
+		return d.withKey(i, answer).check()
 	}
 }
 

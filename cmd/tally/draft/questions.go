@@ -217,7 +217,7 @@ A condition comes before the name: count() where approved == true as comments.
 	if err != nil {
 		return "", err
 	}
-	if !d.mustExist() {
+	if !d.appMustCreate() {
 		question := "Who creates " + d.target + ": app or tally"
 		d.creator, err = q.valid(ctx, question, byTally, checkCreator)
 	}
@@ -227,7 +227,7 @@ A condition comes before the name: count() where approved == true as comments.
 // keys asks which fields of a source say which document holds its totals, and says who creates
 // that. It returns the draft with the keys.
 func (q Questions) keys(ctx context.Context, source string, d draft) (draft, error) {
-	for _, i := range d.asked() {
+	for _, i := range d.openIDs() {
 		id := strings.Split(d.target, "/")[i]
 		question := fmt.Sprintf("Which field of %s says %q", source, id)
 		if period := periodOf(id); period != "" {
@@ -239,14 +239,14 @@ func (q Questions) keys(ctx context.Context, source string, d draft) (draft, err
 			return d, err
 		}
 		if key != none {
-			d = d.with(i, key)
+			d = d.withKey(i, key)
 		}
 	}
 
 	owner := strings.Join(strings.Split(d.target, "/")[:d.owner()], "/")
 	switch {
 	case len(d.keys) == 0:
-	case d.dated() < 0:
+	case d.timeIndex() < 0:
 		fmt.Fprintf(q.out, "The app creates %s and all others like it: Tally writes totals only into documents that exist.\n", d.target)
 	case owner == "":
 		fmt.Fprintf(q.out, "Tally creates %s and all others like it.\n", d.target)

@@ -48,8 +48,8 @@ func (d *dialog) Logger(raw bool) *slog.Logger {
 	return terminal.NewLogger(d.Logs)
 }
 
-// patient returns a context that ends when the timeout has passed without a call of report.
-func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
+// withPatience returns a context that ends when the timeout has passed without a call of report.
+func (d *dialog) withPatience(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if d.timeout > 0 {
 		d.patience = time.AfterFunc(d.timeout, func() {
@@ -80,9 +80,9 @@ func (d *dialog) Report(done, total int) {
 // Stop takes the progress away.
 func (d *dialog) Stop() { d.Progress.Stop() }
 
-// ended returns the error for a command whose work returned err. If ctx has ended the work, the
+// wrapEnd returns the error for a command whose work returned err. If ctx has ended the work, the
 // error gives the cause, how far the work came, and what is true now.
-func (d *dialog) ended(ctx context.Context, err error) error {
+func (d *dialog) wrapEnd(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
@@ -96,13 +96,13 @@ func (d *dialog) ended(ctx context.Context, err error) error {
 
 // Confirm asks whether to go on, unless --yes says so.
 func (d *dialog) Confirm(ctx context.Context, format string, args ...any) error {
-	return d.patiently(func() error {
+	return d.awaitUser(func() error {
 		return terminal.Confirm(ctx, d.in, d.Logs, d.Yes, fmt.Sprintf(format, terminal.Escaped(args)...))
 	})
 }
 
-// patiently asks the user, who may take time.
-func (d *dialog) patiently(ask func() error) error {
+// awaitUser asks the user, who may take time.
+func (d *dialog) awaitUser(ask func() error) error {
 	if d.patience != nil {
 		d.patience.Stop()
 		defer d.patience.Reset(d.timeout)

@@ -11,7 +11,7 @@ import (
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		patient := dialog{timeout: time.Minute}
-		ctx, stop := patient.patient(t.Context())
+		ctx, stop := patient.withPatience(t.Context())
 		defer stop()
 		for range 3 {
 			time.Sleep(59 * time.Second)

@@ -50,13 +50,13 @@ func remedyOf(err error, project string, writes bool) string {
 	}
 }
 
-// inUsersWords returns err in the user's words. Paths begin at the database's root, and a line
+// simplify returns err in the user's words. Paths begin at the database's root, and a line
 // break in an id cannot make a line of its own.
-func inUsersWords(err error, project, database string) error {
+func simplify(err error, project, database string) error {
 	if err == nil {
 		return nil
 	}
-	text := strings.ReplaceAll(strings.TrimPrefix(terminal.Said(err), "shards: "), ": shards: ", ": ")
+	text := strings.ReplaceAll(strings.TrimPrefix(terminal.ErrorLines(err), "shards: "), ": shards: ", ": ")
 	root := fmt.Sprintf("projects/%s/databases/%s/documents/", project, database)
 	return errors.New(strings.ReplaceAll(text, root, ""))
 }

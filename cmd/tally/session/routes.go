@@ -23,15 +23,15 @@ import (
 // nothing, because by wrong routes it would find no shards of a counter, and set the counter's
 // roll-up to 0. A command that only reads works by any routes.
 
-// stated is the configuration of the functions that the command is told.
-type stated struct {
+// statedConfig is the configuration of the functions that the command is told.
+type statedConfig struct {
 	config  config.Config
 	from    string // where its routes are from, such as "by --routes"; "": the default route is assumed
 	forThis bool   // a flag or a variable names the routes, for this command
 }
 
-// running is what the functions that run for a project say of themselves.
-type running struct {
+// runningFunctions is what the functions that run for a project say of themselves.
+type runningFunctions struct {
 	project string
 	of      string         // what these functions are called
 	config  *config.Config // nil: none run, or unread says why that is unknown
@@ -51,7 +51,7 @@ type Decision struct {
 
 // decide decides by the rule of this file. database is the one that a flag names; "": the first of
 // the functions' databases.
-func decide(said stated, runs running, database string) Decision {
+func decide(said statedConfig, runs runningFunctions, database string) Decision {
 	d := Decision{Config: said.config, From: said.from}
 	known := runs.config != nil
 	others := known && said.forThis && said.config.Routes.String() != runs.config.Routes.String()
@@ -76,7 +76,7 @@ func decide(said stated, runs running, database string) Decision {
 }
 
 // withoutFunctions decides where no functions run, or that is not known.
-func (d *Decision) withoutFunctions(said stated, runs running) {
+func (d *Decision) withoutFunctions(said statedConfig, runs runningFunctions) {
 	none := cmp.Or(runs.unread, errors.New("no functions run for project "+runs.project))
 	if runs.unread != nil {
 		d.notice = "tally: " + none.Error()
@@ -99,22 +99,22 @@ func (d *Decision) refuse(why string, args ...any) {
 
 // statedBy returns the configuration of the functions that the command is told: by its flag of
 // routes, by the environment, or by tally.yaml.
-func statedBy(flag string, folder *appfolder.Folder, project string) (stated, error) {
+func statedBy(flag string, folder *appfolder.Folder, project string) (statedConfig, error) {
 	_, err := folder.DatabaseIDs()
 	if err != nil {
-		return stated{}, err
+		return statedConfig{}, err
 	}
 
 	variables := settings.Variables(folder)
-	var said stated
+	var said statedConfig
 	switch {
 	case flag != "":
 		variables["TALLY_ROUTES"] = flag
-		said = stated{from: "by --routes", forThis: true}
+		said = statedConfig{from: "by --routes", forThis: true}
 	case os.Getenv("TALLY_ROUTES") != "":
-		said = stated{from: "by TALLY_ROUTES", forThis: true}
+		said = statedConfig{from: "by TALLY_ROUTES", forThis: true}
 	case folder.File != "":
-		said = stated{from: "by " + folder.File}
+		said = statedConfig{from: "by " + folder.File}
 	}
 
 	said.config, err = loadConfig(variables, folder, project)
@@ -124,8 +124,8 @@ func statedBy(flag string, folder *appfolder.Folder, project string) (stated, er
 // askFunctions asks the functions that run how they are configured: those of tally dev on an
 // emulator, else those that are deployed. If they cannot be asked, unread says why, and
 // askFunctions returns no error. It returns one if their configuration is invalid, or if ctx ends.
-func askFunctions(ctx context.Context, project string, folder *appfolder.Folder) (running, error) {
-	runs, routes := running{project: project, of: "the deployed functions"}, "the deployed routes"
+func askFunctions(ctx context.Context, project string, folder *appfolder.Folder) (runningFunctions, error) {
+	runs, routes := runningFunctions{project: project, of: "the deployed functions"}, "the deployed routes"
 	var variables map[string]string
 	var err error
 	if host := os.Getenv(firestorestore.EmulatorHost); host != "" {

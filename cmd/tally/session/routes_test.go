@@ -21,14 +21,14 @@ func TestDecide(t *testing.T) {
 		}
 		return &config.Config{Routes: routesOf(t, routes), Databases: databases}
 	}
-	assumed := stated{config: *configured(defaults)}
-	ofFile := stated{config: *configured(pages), from: "by tally.yaml"}
-	ofFlag := stated{config: *configured(pages), from: "by --routes", forThis: true}
-	none := running{project: "shop", of: "the deployed functions"}
-	runs := func(c *config.Config) running {
-		return running{project: "shop", of: "the deployed functions", config: c}
+	assumed := statedConfig{config: *configured(defaults)}
+	ofFile := statedConfig{config: *configured(pages), from: "by tally.yaml"}
+	ofFlag := statedConfig{config: *configured(pages), from: "by --routes", forThis: true}
+	none := runningFunctions{project: "shop", of: "the deployed functions"}
+	runs := func(c *config.Config) runningFunctions {
+		return runningFunctions{project: "shop", of: "the deployed functions", config: c}
 	}
-	unread := running{project: "shop", of: "the deployed functions", unread: errors.New("could not read the deployed routes: no role")}
+	unread := runningFunctions{project: "shop", of: "the deployed functions", unread: errors.New("could not read the deployed routes: no role")}
 
 	type want struct {
 		routes, from string
@@ -38,8 +38,8 @@ func TestDecide(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name     string
-		said     stated
-		runs     running
+		said     statedConfig
+		runs     runningFunctions
 		database string
 		want     want
 	}{

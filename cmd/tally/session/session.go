@@ -80,7 +80,7 @@ func (d Command) execute(c *cobra.Command, flags databaseFlags, args []string) e
 		return fmt.Errorf("--timeout %v: want 0 or more", flags.timeout)
 	}
 	talk := newDialog(c, flags)
-	ctx, stop := talk.patient(c.Context())
+	ctx, stop := talk.withPatience(c.Context())
 	defer stop()
 
 	s := &Session{dialog: talk, Writes: d.Writes && (d.Dry == nil || !*d.Dry)}
@@ -94,7 +94,7 @@ func (d Command) execute(c *cobra.Command, flags databaseFlags, args []string) e
 
 	err := d.Run(ctx, s, args)
 	s.Stop()
-	return s.Told(s.ended(ctx, err))
+	return s.WithRemedy(s.wrapEnd(ctx, err))
 }
 
 // role returns the role of Identity and Access Management that a command needs.
@@ -187,7 +187,7 @@ func (s *Session) chooseProject(ctx context.Context, flag string, folder *appfol
 		chosen.Say(s.Logs)
 	}
 	if s.Writes {
-		err = s.patiently(func() error { return chosen.Confirm(ctx, s.in, s.Logs, s.Yes) })
+		err = s.awaitUser(func() error { return chosen.Confirm(ctx, s.in, s.Logs, s.Yes) })
 	}
 	return chosen.ID, err
 }
@@ -274,8 +274,8 @@ func (s *Session) Total(c counter.Counter, name string) (*shards.Counter, error)
 	return s.Shards(c, r, total.Field, shards.DefaultNumShards), nil
 }
 
-// Told returns the error as the user reads it: with its remedy.
-func (s *Session) Told(err error) error { return inUsersWords(s.explain(err), s.Project, s.Database) }
+// WithRemedy returns the error as the user reads it: with its remedy.
+func (s *Session) WithRemedy(err error) error { return simplify(s.explain(err), s.Project, s.Database) }
 
 // explain adds the remedy to an error that has one.
 func (s *Session) explain(err error) error { return Explain(err, s.Project, s.Writes) }

@@ -4,7 +4,7 @@
 // An alarm is a task. Cloud Tasks calls RollUpOnWrite at the task's time or later, at least once,
 // and again until the answer is 2xx:
 //
-//	Queue.Of(…).Create ──POST …/tasks──▶ Cloud Tasks ──at its time──▶ RollUpOnWrite ──▶ FromRequest
+//	Queue.ForDatabase(…).Create ──POST …/tasks──▶ Cloud Tasks ──at its time──▶ RollUpOnWrite ──▶ FromRequest
 //
 // alarm.go is what the call says, and queue.go how a task is made.
 package alarm

@@ -52,7 +52,7 @@ func TestFirebaseEmulator(t *testing.T) {
 	q.endpoint = strings.Replace(q.endpoint, "/v2/", "/", 1) // which the emulator does without
 	makeQueue(t, q)
 
-	if err := q.Of(app).Create(t.Context(), likes()); err != nil {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err != nil {
 		t.Fatal(err)
 	}
 	task, err := q.task(app, likes())
@@ -66,7 +66,7 @@ func TestFirebaseEmulator(t *testing.T) {
 		}
 	}
 
-	err = q.Of(app).Create(t.Context(), likes())
+	err = q.ForDatabase(app).Create(t.Context(), likes())
 	if err == nil || !strings.HasSuffix(err.Error(), "409 Conflict") {
 		t.Errorf("the same alarm once more: %v, want 409", err)
 	}

@@ -92,9 +92,9 @@ func newTransport() *http.Transport {
 // 200 means nothing.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Of returns the alarms of a database, which is named by its resource name:
+// ForDatabase returns the alarms of a database, which is named by its resource name:
 // projects/app/databases/(default).
-func (q *Queue) Of(database string) rollup.Alarms { return &alarms{q, database} }
+func (q *Queue) ForDatabase(database string) rollup.Alarms { return &alarms{q, database} }
 
 type alarms struct {
 	queue    *Queue
@@ -243,7 +243,8 @@ func judge(response *http.Response, answer []byte) error {
 }
 
 // createTask is the body of a request that makes a task, without the name of the queue, which is in
-// the address: https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues.tasks/create
+// the address:
+// https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues.tasks/create
 type createTask struct {
 	Task task `json:"task"`
 }

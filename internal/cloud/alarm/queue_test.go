@@ -59,7 +59,7 @@ func TestRequest(t *testing.T) {
 		path, media = r.Method+" "+r.URL.Path, r.Header.Get("Content-Type")
 		sent, _ = io.ReadAll(r.Body)
 	})
-	if err := q.Of(app).Create(t.Context(), likes()); err != nil {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -177,7 +177,7 @@ func TestAnswers(t *testing.T) {
 			}
 			io.WriteString(w, test.body)
 		})
-		err := q.Of(app).Create(t.Context(), likes())
+		err := q.ForDatabase(app).Create(t.Context(), likes())
 		switch {
 		case test.want == "" && err != nil:
 			t.Errorf("%d %s: %v", test.status, test.body, err)
@@ -190,14 +190,14 @@ func TestAnswers(t *testing.T) {
 // An answer that breaks off is none.
 func TestNoAnswer(t *testing.T) {
 	q := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	if err := q.Of(app).Create(t.Context(), likes()); err == nil {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err == nil {
 		t.Error("no error")
 	}
 	q = serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		io.WriteString(w, `{"name":`)
 	})
-	if err := q.Of(app).Create(t.Context(), likes()); err == nil {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err == nil {
 		t.Error("half an answer: no error")
 	}
 }
@@ -217,7 +217,7 @@ func TestTimeout(t *testing.T) {
 		})
 
 		began := time.Now()
-		err := q.Of(app).Create(t.Context(), likes())
+		err := q.ForDatabase(app).Create(t.Context(), likes())
 		if took := time.Since(began); took != callTimeout || err == nil || !strings.Contains(err.Error(), "no answer within 2.5s") {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -226,7 +226,7 @@ func TestTimeout(t *testing.T) {
 		why := errors.New("the event has no time left")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		err = q.Of(app).Create(ctx, likes())
+		err = q.ForDatabase(app).Create(ctx, likes())
 		if took := time.Since(began); took != time.Second || !errors.Is(err, why) {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -247,14 +247,14 @@ func TestDeadConnections(t *testing.T) {
 	q := open(t, options())
 	d := &dying{roundTripper: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") }}
 	q.client.Transport = d
-	if err := q.Of(app).Create(t.Context(), likes()); err == nil || d.closed != 1 {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err == nil || d.closed != 1 {
 		t.Errorf("a call that failed: %v, connections closed %d times, want once", err, d.closed)
 	}
 
 	d.roundTripper = func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
 	}
-	if err := q.Of(app).Create(t.Context(), likes()); err != nil || d.closed != 1 {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err != nil || d.closed != 1 {
 		t.Errorf("a call that was answered: %v, connections closed %d times, want no more", err, d.closed)
 	}
 }
@@ -271,11 +271,11 @@ func TestReach(t *testing.T) {
 
 		alarm := likes()
 		alarm.At = time.Now().Add(Reach)
-		if err := q.Of(app).Create(t.Context(), alarm); err != nil || calls != 1 {
+		if err := q.ForDatabase(app).Create(t.Context(), alarm); err != nil || calls != 1 {
 			t.Errorf("at the reach: %v, %d calls", err, calls)
 		}
 		alarm.At = alarm.At.Add(time.Second)
-		err := q.Of(app).Create(t.Context(), alarm)
+		err := q.ForDatabase(app).Create(t.Context(), alarm)
 		if err == nil || !strings.Contains(err.Error(), "it is 720h0m1s ahead, and Cloud Tasks reaches 720h0m0s") || calls != 1 {
 			t.Errorf("beyond the reach: %v, %d calls", err, calls)
 		}
@@ -295,7 +295,7 @@ func TestToken(t *testing.T) {
 		TokenProvider:          tokens(func(context.Context) (*auth.Token, error) { return &auth.Token{Value: "secret"}, nil }),
 		QuotaProjectIDProvider: payer,
 	})
-	if err := q.Of(app).Create(t.Context(), likes()); err != nil {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err != nil {
 		t.Fatal(err)
 	}
 	if got, payer := header.Get("Authorization"), header.Get("X-Goog-User-Project"); got != "Bearer secret" || payer != "payer" {
@@ -305,7 +305,7 @@ func TestToken(t *testing.T) {
 	q.credentials = auth.NewCredentials(&auth.CredentialsOptions{
 		TokenProvider: tokens(func(context.Context) (*auth.Token, error) { return nil, errors.New("metadata is down") }),
 	})
-	if err := q.Of(app).Create(t.Context(), likes()); err == nil || !strings.Contains(err.Error(), "metadata is down") {
+	if err := q.ForDatabase(app).Create(t.Context(), likes()); err == nil || !strings.Contains(err.Error(), "metadata is down") {
 		t.Errorf("without a token: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ func mayBeAlarm(r *http.Request) bool {
 
 // serveAlarm takes an alarm from its request to the answer.
 func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	d, a, err := s.ring(ctx, r)
+	d, a, err := s.handleAlarm(ctx, r)
 
 	logger := s.logger.With("counter", a.RollUp, "at", a.At, "error", err)
 	switch {
@@ -31,7 +31,7 @@ func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case errors.Is(err, errUnserved):
 		w.Header().Set("Content-Length", "0")
-		s.tellDropped(ctx, logger, "alarm dropped; a retry cannot help", err.Error())
+		s.logDropped(ctx, logger, "alarm dropped; a retry cannot help", err.Error())
 	default:
 		again := d != nil && !d.logged.First("alarm not done", a.RollUp, err) // it rings every ten seconds or so
 		if !again {
@@ -41,8 +41,8 @@ func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http
 	}
 }
 
-// ring has the engine do what an alarm rings for. The database is nil if it is not known.
-func (s *service) ring(ctx context.Context, r *http.Request) (*database, rollup.Alarm, error) {
+// handleAlarm has the engine do what an alarm rings for. The database is nil if it is not known.
+func (s *service) handleAlarm(ctx context.Context, r *http.Request) (*database, rollup.Alarm, error) {
 	resource, a, err := alarm.FromRequest(r)
 	if err != nil {
 		return nil, a, err

@@ -156,7 +156,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 
-	inTime(w, r, s.config.HoldLimit)
+	limitBodyTime(w, r, s.config.HoldLimit)
 	if mayBeAlarm(r) {
 		s.serveAlarm(ctx, w, r)
 	} else {

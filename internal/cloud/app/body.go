@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// maxUnderstood is how many bytes of events an instance reads and decodes at once. One event more
+// maxDecoding is how many bytes of events an instance reads and decodes at once. One event more
 // may be read to its end. A function has 512 MiB, and Eventarc sends events of up to 512 KB.
 // Decoded, an event of many small fields takes sixteen times its size.
-const maxUnderstood = trigger.MaxBody
+const maxDecoding = trigger.MaxBody
 
 // A memory counts the bytes of events that an instance reads and decodes at once.
 type memory struct {
@@ -23,7 +23,7 @@ type memory struct {
 }
 
 func newMemory() memory {
-	return memory{semaphore.NewWeighted(maxUnderstood), semaphore.NewWeighted(1)}
+	return memory{semaphore.NewWeighted(maxDecoding), semaphore.NewWeighted(1)}
 }
 
 // A countedBody is the body of a request. Its bytes count as they come: a caller who sends none
@@ -77,8 +77,8 @@ func (b *countedBody) release() {
 	}
 }
 
-// inTime bounds the time in which the body of a request must come.
-func inTime(w http.ResponseWriter, r *http.Request, within time.Duration) {
+// limitBodyTime bounds the time in which the body of a request must come.
+func limitBodyTime(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	connection := http.NewResponseController(w)
 	err := connection.SetReadDeadline(time.Now().Add(within))
 	if err == nil {

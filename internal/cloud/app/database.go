@@ -90,7 +90,7 @@ func (s *service) options(id string, logger *slog.Logger, logged *rollup.Logged)
 		Logged:      logged,
 	}
 	if s.queue != nil {
-		o.Alarms = s.queue.Of(s.resourceName(id))
+		o.Alarms = s.queue.ForDatabase(s.resourceName(id))
 	}
 	return o
 }

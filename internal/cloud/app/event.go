@@ -49,7 +49,7 @@ func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	d.outcome = classify(d.ending, d.err)
 
-	s.tellLag(ctx, d)
+	s.logLag(ctx, d)
 	s.grow(ctx, d)
 	s.answer(ctx, w, d)
 }
@@ -87,7 +87,7 @@ func (s *service) grow(ctx context.Context, d *delivery) {
 
 	ctx, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
 	defer cancel()
-	database.grower.Written(ctx, d.change.Path(), d.since)
+	database.grower.HandleWrite(ctx, d.change.Path(), d.since)
 }
 
 // rollUp has the engine roll up the counters that the event in a request is about. It returns when
@@ -95,7 +95,7 @@ func (s *service) grow(ctx context.Context, d *delivery) {
 func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
 	understanding, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
 	defer cancel()
-	known, err := s.understand(understanding, r, d)
+	known, err := s.decode(understanding, r, d)
 	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
 		return err
 	}
@@ -112,10 +112,10 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 	return err
 }
 
-// understand reads and decodes the event, and finds out which counters it is about. Until then the
+// decode reads and decodes the event, and finds out which counters it is about. Until then the
 // event takes the memory of its documents, so large events may have to wait for one another here.
 // It reports whether the event told that by itself.
-func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
+func (s *service) decode(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
 	body := &countedBody{ReadCloser: r.Body, ctx: ctx, memory: s.memory}
 	defer body.release()
 	r.Body = body
@@ -129,9 +129,9 @@ func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) 
 	if err != nil {
 		return false, err
 	}
-	d.concerns, known, err = s.concerned(ctx, d.change, source)
-	d.updated, d.since = d.change.Updated(), d.change.Since()
-	d.change = d.change.Forget()
+	d.concerns, known, err = s.concerns(ctx, d.change, source)
+	d.updated, d.since = d.change.Updated(), d.change.SinceLastWrite()
+	d.change = d.change.WithoutDocuments()
 	return known, err
 }
 
@@ -162,12 +162,12 @@ func (s *service) source(change trigger.Change) (route.Source, error) {
 	return source, nil
 }
 
-// concerned returns the counters that a change of a source document is about. It reports whether
+// concerns returns the counters that a change of a source document is about. It reports whether
 // the event told them by itself, so that nothing was read.
-func (s *service) concerned(ctx context.Context, change trigger.Change, source route.Source) (concerns []route.Concern, told bool, err error) {
+func (s *service) concerns(ctx context.Context, change trigger.Change, source route.Source) (concerns []route.Concern, told bool, err error) {
 	told = change.Known() && !hidesTime(change, source)
 	if told || len(source.Keys()) == 0 {
-		s.tellOmissions(ctx, change, source)
+		s.logOmissions(ctx, change, source)
 		return source.Own(source.Concerned(change), change.Holds), told, nil
 	}
 
@@ -181,39 +181,39 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 // hidesTime reports whether the event may hide the time by which the document belongs to a day or a
 // month.
 func hidesTime(change trigger.Change, source route.Source) bool {
-	return slices.ContainsFunc(source.Times(), change.MayHide)
+	return slices.ContainsFunc(source.Times(), change.MayHideTime)
 }
 
 // readKeys reads by which keys a document belongs to counters now, because the event does not tell
 // all of them. If the document was too large for its event, the counters that it has left are
 // unknown. An audit will correct their totals, so readKeys writes a note for it: such a difference
 // is not drift. A document that the event has created has left none.
-func (s *service) readKeys(ctx context.Context, change trigger.Change, source route.Source) (asRead, error) {
+func (s *service) readKeys(ctx context.Context, change trigger.Change, source route.Source) (storedChange, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {
-		return asRead{}, err
+		return storedChange{}, err
 	}
 
 	reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
 	defer cancel()
 	fields, created, err := database.store.Fields(reading, change.Path(), source.Keys())
 	if err != nil {
-		return asRead{}, err
+		return storedChange{}, err
 	}
 	if !change.Known() && (created.IsZero() || !created.Equal(change.Committed.Truncate(time.Microsecond))) {
 		err = database.notes.Untold(reading, source)
 	}
-	return asRead{change, fields}, err
+	return storedChange{change, fields}, err
 }
 
-// asRead is a change whose event does not tell the document's present keys. They were read.
-type asRead struct {
+// storedChange is a change whose event does not tell the document's present keys. They were read.
+type storedChange struct {
 	trigger.Change
 	fields map[string]any
 }
 
 // Held implements route.Change.
-func (c asRead) Held(f document.Field) (before, after any) {
+func (c storedChange) Held(f document.Field) (before, after any) {
 	before, _ = c.Change.Held(f)
 	after, _ = f.In(c.fields)
 	return before, after
@@ -229,10 +229,10 @@ func (d *delivery) origin() string {
 	return strings.Join(parts, "/")
 }
 
-// tellDropped logs that a request is acknowledged without effect, unless that was logged lately of
+// logDropped logs that a request is acknowledged without effect, unless that was logged lately of
 // the same origin. The line says how many were not logged since the last such line of the process.
 // A trigger or a queue that was left over may send very many.
-func (s *service) tellDropped(ctx context.Context, logger *slog.Logger, message, origin string) {
+func (s *service) logDropped(ctx context.Context, logger *slog.Logger, message, origin string) {
 	if !s.logged.First(message, origin, nil) {
 		s.unlogged.Add(1)
 		return
@@ -240,10 +240,10 @@ func (s *service) tellDropped(ctx context.Context, logger *slog.Logger, message,
 	logger.ErrorContext(ctx, message, "unlogged", s.unlogged.Swap(0))
 }
 
-// tellFailed logs that an event will be delivered again, unless that was logged lately of each of
+// logFailed logs that an event will be delivered again, unless that was logged lately of each of
 // its counters. While Firestore refuses, all events fail. If its counters are not known, its origin
 // stands for them.
-func (s *service) tellFailed(ctx context.Context, logger *slog.Logger, d *delivery) {
+func (s *service) logFailed(ctx context.Context, logger *slog.Logger, d *delivery) {
 	const message = "event not acknowledged; it will be delivered again"
 	first := len(d.concerns) == 0 && s.logged.First(message, d.origin(), d.err)
 	for _, c := range d.concerns {
@@ -270,9 +270,9 @@ func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery
 		http.Error(w, d.err.Error(), http.StatusBadRequest)
 	case dropped:
 		w.Header().Set("Content-Length", "0")
-		s.tellDropped(ctx, logger.With("source", d.event.Source), "event dropped; a retry cannot help", d.origin())
+		s.logDropped(ctx, logger.With("source", d.event.Source), "event dropped; a retry cannot help", d.origin())
 	default:
-		s.tellFailed(ctx, logger.With("database", d.change.Database), d)
+		s.logFailed(ctx, logger.With("database", d.change.Database), d)
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
 }

@@ -25,9 +25,9 @@ func (l *lagSampler) due(now time.Time) bool {
 	return l.last.CompareAndSwap(last, now.UnixNano())
 }
 
-// tellLag logs the lag of an event that a roll-up covers, if a sample is due. It warns if the
+// logLag logs the lag of an event that a roll-up covers, if a sample is due. It warns if the
 // roll-up came late. An event that does not say when its change was committed has no lag.
-func (s *service) tellLag(ctx context.Context, d *delivery) {
+func (s *service) logLag(ctx context.Context, d *delivery) {
 	if d.outcome != covered || d.change.Committed.IsZero() {
 		return
 	}

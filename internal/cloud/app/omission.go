@@ -8,11 +8,11 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// tellOmissions logs why the document that changed belongs to no counter of a route, and why it is
+// logOmissions logs why the document that changed belongs to no counter of a route, and why it is
 // in none of a route's windows. Otherwise such a document would leave no trace, because no total
 // has it. tally doctor looks for these lines. Each reason of a route is logged once in a while: an
 // app may write such documents on purpose, and very many.
-func (s *service) tellOmissions(ctx context.Context, change trigger.Change, source route.Source) {
+func (s *service) logOmissions(ctx context.Context, change trigger.Change, source route.Source) {
 	if change.Deleted() {
 		return
 	}

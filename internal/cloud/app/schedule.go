@@ -115,22 +115,22 @@ func (t *tick) auditAll(ctx context.Context) {
 	for i, id := range t.config.Databases {
 		left := len(t.config.Databases) - i
 		until := time.Now().Add(time.Until(t.end) / time.Duration(left))
-		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
+		t.forDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
 	}
 }
 
 // keep keeps a database's counters of the scheduled routes until the tick's end.
 func (t *tick) keep(ctx context.Context, id string, scheduled route.Routes) {
-	t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
+	t.forDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
 		report, err := rollup.Keep(ctx, d.store, scheduled, t.keepOptions(ctx, d))
 		r.Every = &report
 		return err
 	})
 }
 
-// inDatabase has a function work in one database, and reports what it cost. After a failure the
+// forDatabase has a function work in one database, and reports what it cost. After a failure the
 // tick goes on with the other databases.
-func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
+func (t *tick) forDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
 	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)
 

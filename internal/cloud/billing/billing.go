@@ -47,7 +47,7 @@ func (c Counts) Add(d Counts) Counts {
 
 // String returns the counts in words, such as "3 reads, 1 write".
 func (c Counts) String() string {
-	return words(noun{c.Reads, "read"}, noun{c.Writes, "write"}, noun{c.Deletes, "delete"})
+	return phrase(noun{c.Reads, "read"}, noun{c.Writes, "write"}, noun{c.Deletes, "delete"})
 }
 
 // On returns what an edition bills for operations that are not aggregations, on documents of up to
@@ -93,9 +93,9 @@ type noun struct {
 	one string
 }
 
-// words returns numbers with their nouns, such as "12,000 reads, 1 write". All but the first are
+// phrase returns numbers with their nouns, such as "12,000 reads, 1 write". All but the first are
 // left out if they are 0.
-func words(nouns ...noun) string {
+func phrase(nouns ...noun) string {
 	var all []string
 	for i, of := range nouns {
 		if i > 0 && of.n == 0 {

@@ -23,7 +23,7 @@ func (u Units) Times(n int64) Units { return Units{n * u.Reads, n * u.Writes, n 
 
 // String returns the units in words, such as "3 read units, 1 write unit".
 func (u Units) String() string {
-	return words(noun{u.Reads, "read unit"}, noun{u.Writes, "write unit"}, noun{u.Updates, "real-time update unit"})
+	return phrase(noun{u.Reads, "read unit"}, noun{u.Writes, "write unit"}, noun{u.Updates, "real-time update unit"})
 }
 
 // Sizes of Enterprise's units in bytes, and of what a query reads.

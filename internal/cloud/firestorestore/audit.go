@@ -362,7 +362,7 @@ func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Pa
 			return nil
 		}
 
-		isBare, err := s.bare(ctx, t, part, page)
+		isBare, err := s.toLeaveOut(ctx, t, part, page)
 		if err != nil {
 			return err
 		}
@@ -371,8 +371,8 @@ func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Pa
 	return nil
 }
 
-// bare returns which documents of a page to leave out.
-func (s *Store) bare(ctx context.Context, t *route.Template, part []rollup.FoundCounter, page *rollup.Page) (map[string]bool, error) {
+// toLeaveOut returns which documents of a page to leave out.
+func (s *Store) toLeaveOut(ctx context.Context, t *route.Template, part []rollup.FoundCounter, page *rollup.Page) (map[string]bool, error) {
 	bare := filter(part, func(i int) bool { return part[i].RollUp.Tally.AsOf.IsZero() && len(part[i].RollUp.Unwritten()) == 0 })
 	for _, r := range t.Routes {
 		has, err := s.haveShards(ctx, bare, r)
@@ -470,8 +470,8 @@ func putBack(r rollup.RollUp, field string) any {
 // as firstID.
 const firstID = "__id-9223372036854775808__"
 
-// behind returns the place behind all documents of one counter. The ids are those of a path, and
-// the last capture of the segments says which of them is the counter's. For the segments
+// placeAfter returns the place behind all documents of one counter. The ids are those of a path,
+// and the last capture of the segments says which of them is the counter's. For the segments
 // counters/{counter}/shards that is
 //
 //	counters/likes/shards/0   →  counters/likes\x00
@@ -481,7 +481,7 @@ const firstID = "__id-9223372036854775808__"
 // ids cannot have that byte: a numeric id would turn into an ordinary one, which sorts elsewhere,
 // and an id of the greatest length would become too long. For those the byte goes to the name of
 // the collection below, and the place lies behind that collection.
-func behind(segments route.Path, ids []string) string {
+func placeAfter(segments route.Path, ids []string) string {
 	i := lastCapture(segments)
 	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
 		return strings.Join(ids[:i+2], "/") + "\x00/" + firstID
@@ -509,7 +509,7 @@ func next(segments route.Path, path string) string {
 		}
 
 		if i < len(ids) && ids[i] > s.Name && !isNumeric(ids, i) {
-			return behind(segments[:i], ids)
+			return placeAfter(segments[:i], ids)
 		}
 		start := append(slices.Clone(ids[:i]), s.Name)
 		if i%2 == 0 {
@@ -517,7 +517,7 @@ func next(segments route.Path, path string) string {
 		}
 		return strings.Join(start, "/")
 	}
-	return behind(segments, ids) // it lies below a document that matches
+	return placeAfter(segments, ids) // it lies below a document that matches
 }
 
 // isNumeric reports whether a segment is a numeric id, which comes before all that are none.

@@ -110,7 +110,7 @@ func (l byTime) end(from string) string {
 		return ""
 	}
 	ids := strings.Split(p.Collection+"/"+firstID, "/")
-	return timePlace{From: behind(l.collection(), ids)}.String()
+	return timePlace{From: placeAfter(l.collection(), ids)}.String()
 }
 
 func (l byTime) counter(doc *firestore.DocumentSnapshot, from string) (c route.Counter, ok bool, behind string) {
@@ -298,7 +298,7 @@ func behindPath(docPath string) string {
 		return above + next
 	}
 
-	if isNumeric(ids, len(ids)-1) { // see behind
+	if isNumeric(ids, len(ids)-1) { // see placeAfter
 		return docPath + "/\x00/" + firstID
 	}
 	return docPath + "\x00"

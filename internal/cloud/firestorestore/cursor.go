@@ -74,7 +74,7 @@ type storedLap struct {
 // between separates the paths of a storedCursor. No path holds it, because no segment is empty.
 const between = "//"
 
-func storedOf(c rollup.Cursor) storedCursor {
+func toStored(c rollup.Cursor) storedCursor {
 	stored := storedCursor{
 		Routes:   c.Routes,
 		Revision: c.Revision,
@@ -151,5 +151,5 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 
 // SaveCursor implements rollup.AuditStore.
 func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
-	return s.put(ctx, cursorPath(of), map[string]any{"cursor": storedOf(c)}, c.UpdateTime)
+	return s.setFields(ctx, cursorPath(of), map[string]any{"cursor": toStored(c)}, c.UpdateTime)
 }

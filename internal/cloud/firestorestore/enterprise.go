@@ -81,19 +81,21 @@ type knownIndexes struct {
 	all    bool // an emulator needs none
 }
 
-// A notRun is the error of a query that was not sent, because its index was not READY.
-type notRun struct {
+// An unservedQuery is the error of a query that was not sent, because its index was not READY.
+type unservedQuery struct {
 	needs    need
 	database string
 }
 
-func (e *notRun) Error() string {
+func (e *unservedQuery) Error() string {
 	return fmt.Sprintf("a query was not run, because its index %s is not READY in database %s: without it Firestore reads and bills all documents. tally deploy creates the index",
 		e.needs, path.Base(e.database))
 }
 
 // GRPCStatus returns the status with which Standard refuses a query without an index.
-func (e *notRun) GRPCStatus() *status.Status { return status.New(codes.FailedPrecondition, e.Error()) }
+func (e *unservedQuery) GRPCStatus() *status.Status {
+	return status.New(codes.FailedPrecondition, e.Error())
+}
 
 // guard is an interceptor that lets queries pass if their indexes are READY.
 func (x *knownIndexes) guard(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -137,7 +139,7 @@ func (s *guardedStream) RecvMsg(msg any) error {
 
 // check returns why a query must not be sent.
 func (x *knownIndexes) check(ctx context.Context, conn grpc.ClientConnInterface, query need) error {
-	if !query.some() {
+	if !query.needsIndex() {
 		return nil
 	}
 
@@ -150,7 +152,7 @@ func (x *knownIndexes) check(ctx context.Context, conn grpc.ClientConnInterface,
 	if x.all || slices.ContainsFunc(x.ready, query.servedBy) {
 		return nil
 	}
-	return &notRun{query, x.database}
+	return &unservedQuery{query, x.database}
 }
 
 // refresh lists the indexes if the last list is too old. Without a list that counts, no query can
@@ -231,9 +233,9 @@ type need struct {
 	unknown    bool // the query is of a kind that Tally never sends
 }
 
-// some reports whether the query needs an index. A query that takes all documents of its
+// needsIndex reports whether the query needs an index. A query that takes all documents of its
 // collections, in any order, reads no more than it answers or counts.
-func (n need) some() bool { return n.unknown || len(n.equal)+len(n.along) > 0 }
+func (n need) needsIndex() bool { return n.unknown || len(n.equal)+len(n.along) > 0 }
 
 // String returns the index.
 func (n need) String() string {
@@ -321,15 +323,15 @@ func needOf(query *firestorepb.StructuredQuery, aggregations []*firestorepb.Stru
 	descending := false
 	for _, o := range query.GetOrderBy() {
 		descending = o.Direction == firestorepb.StructuredQuery_DESCENDING
-		n.goAlong(o.GetField().GetFieldPath(), descending)
+		n.addField(o.GetField().GetFieldPath(), descending)
 	}
 	slices.Sort(ranges)
 	for _, field := range ranges {
-		n.goAlong(field, descending)
+		n.addField(field, descending)
 	}
 	for _, a := range aggregations {
-		n.goAlong(a.GetSum().GetField().GetFieldPath(), false)
-		n.goAlong(a.GetAvg().GetField().GetFieldPath(), false)
+		n.addField(a.GetSum().GetField().GetFieldPath(), false)
+		n.addField(a.GetAvg().GetField().GetFieldPath(), false)
 	}
 	last := len(n.along) - 1
 	if last >= 0 && len(n.equal)+last > 0 && n.along[last].Field == route.DocumentName { // each index may end in it
@@ -349,8 +351,8 @@ var (
 	}
 )
 
-// goAlong adds a field along which the query goes, unless the field is known already.
-func (n *need) goAlong(path string, descending bool) {
+// addField adds a field along which the query goes, unless the field is known already.
+func (n *need) addField(path string, descending bool) {
 	field := document.Field(path)
 	isField := func(f route.IndexField) bool { return f.Field == field }
 	if path != "" && !slices.Contains(n.equal, field) && !slices.ContainsFunc(n.along, isField) {

@@ -89,7 +89,7 @@ func (s *Store) eachCollection(ctx context.Context, r *route.Route, f func(fires
 		}
 		ids := strings.Split(found, "/")
 		f(documents(strings.Join(ids[:len(collection)], "/")))
-		from = behind(collection, ids)
+		from = placeAfter(collection, ids)
 	}
 }
 

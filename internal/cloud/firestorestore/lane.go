@@ -76,5 +76,5 @@ func (l byPath) counter(doc *firestore.DocumentSnapshot, _ string) (c route.Coun
 	if !ok {
 		return c, false, next(pattern, shard)
 	}
-	return c, true, behind(pattern[:len(pattern)-1], strings.Split(shard, "/"))
+	return c, true, placeAfter(pattern[:len(pattern)-1], strings.Split(shard, "/"))
 }

@@ -62,7 +62,7 @@ func (s *Store) SaveNote(ctx context.Context, n rollup.Note) error {
 	for path, at := range n.Counters {
 		named = append(named, map[string]any{"path": path, "at": at})
 	}
-	_, err := s.put(ctx, notePath(n.ID), map[string]any{noteField: named}, n.UpdateTime)
+	_, err := s.setFields(ctx, notePath(n.ID), map[string]any{noteField: named}, n.UpdateTime)
 	return err
 }
 

@@ -19,7 +19,7 @@ func TestPlaces(t *testing.T) {
 		"counters/likes/shards/0":   "counters/likes\x00",
 		"counters/__id7__/shards/0": "counters/__id7__/shards\x00/" + firstID,
 	} {
-		if got := behind(pattern[:len(pattern)-1], strings.Split(path, "/")); got != want {
+		if got := placeAfter(pattern[:len(pattern)-1], strings.Split(path, "/")); got != want {
 			t.Errorf("behind %s: %q, want %q", path, got, want)
 		}
 	}

@@ -105,7 +105,7 @@ func (s *Store) Close() error { return s.client.Close() }
 // would miss them.
 func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	v := &snapshot{store: s, counter: c}
-	if err := s.begin(ctx, v); err != nil {
+	if err := s.beginReadOnly(ctx, v); err != nil {
 		return nil, fmt.Errorf("firestore: reading %s: %w", c.RollUp, err)
 	}
 	return v, nil
@@ -118,9 +118,9 @@ func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 	return &snapshot{store: s, counter: c}
 }
 
-// begin reads the roll-up document, and the owner if there is one. The read begins the snapshot's
-// transaction.
-func (s *Store) begin(ctx context.Context, v *snapshot) error {
+// beginReadOnly reads the roll-up document, and the owner if there is one. The read begins the
+// snapshot's transaction.
+func (s *Store) beginReadOnly(ctx context.Context, v *snapshot) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
 		Documents:           []string{s.database + "/documents/" + v.counter.RollUp},
 		Mask:                maskOf(v.counter.Template),
@@ -216,7 +216,7 @@ func (s *Store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) err
 	}
 	maps.Copy(fields, written(r))
 
-	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
+	_, err := s.setFields(ctx, c.RollUp, fields, r.UpdateTime)
 	return unkept(err)
 }
 
@@ -235,13 +235,13 @@ func written(r rollup.RollUp) map[string]any {
 
 // Claim implements rollup.Store.
 func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
-	_, err := s.put(ctx, document.ClaimPath(c.RollUp), claim.Encode(c.RollUp), claim.UpdateTime)
+	_, err := s.setFields(ctx, document.ClaimPath(c.RollUp), claim.Encode(c.RollUp), claim.UpdateTime)
 	return err
 }
 
-// expired are the beginnings of Firestore's messages about a transaction that has expired, or that
-// it does not know. A text about a document begins otherwise, whatever the document's path is.
-var expired = []string{
+// expiredMessages are the beginnings of Firestore's messages about a transaction that has expired, or
+// that it does not know. A text about a document begins otherwise, whatever the document's path is.
+var expiredMessages = []string{
 	"The referenced transaction has expired", // https://github.com/googleapis/google-cloud-php/issues/5396
 	"Invalid transaction",                    // https://github.com/googleapis/repo-automation-bots/issues/4481
 	"Transaction is invalid or closed",       // the emulator
@@ -252,7 +252,7 @@ var expired = []string{
 // request invalid if its transaction has expired. unkept does not mark that error, because a new
 // transaction helps (https://github.com/googleapis/nodejs-firestore/pull/1347).
 func unkept(err error) error {
-	if _, is := errors.AsType[*notRun](err); is {
+	if _, is := errors.AsType[*unservedQuery](err); is {
 		return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
 	}
 	if status.Code(err) != codes.InvalidArgument {
@@ -260,7 +260,7 @@ func unkept(err error) error {
 	}
 
 	said := message(err)
-	for _, beginning := range expired {
+	for _, beginning := range expiredMessages {
 		if strings.HasPrefix(said, beginning) {
 			return err
 		}
@@ -280,10 +280,10 @@ func message(err error) string {
 	return answer.GRPCStatus().Message()
 }
 
-// put sets fields of a document, and leaves its other fields as they are. The precondition is that
-// the document's update time is still updateTime. If updateTime is zero, it is that the document
-// does not exist.
-func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
+// setFields sets fields of a document, and leaves its other fields as they are. The precondition is
+// that the document's update time is still updateTime. If updateTime is zero, it is that the
+// document does not exist.
+func (s *Store) setFields(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
 	doc := s.client.Doc(path)
 	var updates []firestore.Update
 	for field, v := range fields {

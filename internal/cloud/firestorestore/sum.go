@@ -504,7 +504,7 @@ func (v *snapshot) instant(ctx context.Context) (time.Time, error) {
 	defer v.opening.Unlock()
 
 	if len(v.transaction) == 0 {
-		err := v.store.begin(ctx, v)
+		err := v.store.beginReadOnly(ctx, v)
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -44,7 +44,7 @@ func grown(t *testing.T, n int64, while time.Duration, next func(of int64) (shar
 			store.Increment(path, "count", 1)
 			go func() {
 				time.Sleep(onItsWay)
-				g.Written(t.Context(), path, since)
+				g.HandleWrite(t.Context(), path, since)
 			}()
 		}
 		time.Sleep(onItsWay)

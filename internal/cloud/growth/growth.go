@@ -156,11 +156,11 @@ func New(store Store, routes route.Routes, logger *slog.Logger) *Grower {
 	}
 }
 
-// Written is called when a document was written that existed before. since is how long after the
-// write before that was, or 0 if that is unknown. If the document is a shard, and it is time to
+// HandleWrite is called when a document was written that existed before. since is how long after
+// the write before that was, or 0 if that is unknown. If the document is a shard, and it is time to
 // look at its counter, Written looks, and raises the number of shards if that is needed. It returns
 // when that is done or has failed, after 2 s at most.
-func (g *Grower) Written(ctx context.Context, path string, since time.Duration) {
+func (g *Grower) HandleWrite(ctx context.Context, path string, since time.Duration) {
 	c, ok := counterOf(g.routes, path)
 	if !ok {
 		return
@@ -172,7 +172,7 @@ func (g *Grower) Written(ctx context.Context, path string, since time.Duration) 
 		return
 	}
 
-	w, shards, due := g.begin(c, since)
+	w, shards, due := g.nextLook(c, since)
 	if !due {
 		return
 	}
@@ -194,13 +194,13 @@ func (g *Grower) Written(ctx context.Context, path string, since time.Duration) 
 		g.logger.DebugContext(ctx, "could not raise the number of shards", "document", c.document, "error", err)
 		return
 	}
-	g.settle(w, n)
+	g.setNumShards(w, n)
 	g.logger.InfoContext(ctx, "number of shards raised", "document", c.document, "was", was, "num_shards", n)
 }
 
-// begin reports whether to look at a counter now, and returns which of its shards to look at. While
-// the number of shards is unknown, that is none.
-func (g *Grower) begin(c counter, since time.Duration) (w *watch, shards []string, due bool) {
+// nextLook reports whether to look at a counter now, and returns which of its shards to look at.
+// While the number of shards is unknown, that is none.
+func (g *Grower) nextLook(c counter, since time.Duration) (w *watch, shards []string, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
@@ -247,7 +247,7 @@ func (g *Grower) judge(w *watch, c counter, look Look) (has, needs int64) {
 	case w.n != n: // another instance has raised it
 		*w = watch{n: n, next: time.Now().Add(settling)}
 		return n, 0
-	case !hot(look.Ages):
+	case !mostlyYoung(look.Ages):
 		w.hot, w.ages = 0, nil
 		return n, 0
 	}
@@ -264,15 +264,15 @@ func (g *Grower) judge(w *watch, c counter, look Look) (has, needs int64) {
 	return n, min(needed(n, w.ages), c.most, n+c.perCommit())
 }
 
-// settle notes that a counter has n shards from now on.
-func (g *Grower) settle(w *watch, n int64) {
+// setNumShards notes that a counter has n shards from now on.
+func (g *Grower) setNumShards(w *watch, n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	*w = watch{n: n, next: time.Now().Add(settling)}
 }
 
-// hot reports whether most shards are young.
-func hot(ages []time.Duration) bool {
+// mostlyYoung reports whether most shards are young.
+func mostlyYoung(ages []time.Duration) bool {
 	number := 0
 	for _, age := range ages {
 		if age < young {

@@ -47,7 +47,7 @@ func TestChance(t *testing.T) {
 			for i := range ages {
 				ages[i] = written(test.increments / sampled)
 			}
-			if hot(ages) && written(test.increments/sampled) <= seldom {
+			if mostlyYoung(ages) && written(test.increments/sampled) <= seldom {
 				counts++
 			}
 		}
@@ -144,7 +144,7 @@ func write(t *testing.T, d *database, path string, since, during time.Duration) 
 	synctest.Test(t, func(t *testing.T) {
 		g := New(d, parsed, slog.New(slog.DiscardHandler))
 		for began := time.Now(); time.Since(began) < during; time.Sleep(100 * time.Millisecond) {
-			g.Written(t.Context(), path, since)
+			g.HandleWrite(t.Context(), path, since)
 		}
 	})
 }
@@ -251,16 +251,16 @@ func TestRaiseRefused(t *testing.T) {
 		d := &database{counter: grows(10), raise: errors.New("no")}
 		g := New(d, parsed, slog.New(slog.DiscardHandler))
 		for d.age = 300 * time.Millisecond; len(d.looks) < 10; {
-			g.Written(t.Context(), "counters/c/shards/0", 0)
+			g.HandleWrite(t.Context(), "counters/c/shards/0", 0)
 			time.Sleep(time.Second)
 		}
 		for d.age = 100 * time.Millisecond; len(d.looks) < 12; {
-			g.Written(t.Context(), "counters/c/shards/0", 0)
+			g.HandleWrite(t.Context(), "counters/c/shards/0", 0)
 			time.Sleep(time.Second)
 		}
 		d.raise = nil
 		for len(d.looks) < 13 {
-			g.Written(t.Context(), "counters/c/shards/0", 0)
+			g.HandleWrite(t.Context(), "counters/c/shards/0", 0)
 			time.Sleep(time.Second)
 		}
 		if len(d.raises) != 1 || d.counter["num_shards"] != int64(139) {
@@ -311,7 +311,7 @@ func TestRunning(t *testing.T) {
 			look := func() {
 				before := len(d.looks)
 				for len(d.looks) == before {
-					g.Written(t.Context(), "counters/c/shards/0", 0)
+					g.HandleWrite(t.Context(), "counters/c/shards/0", 0)
 					time.Sleep(time.Second)
 				}
 			}
@@ -345,13 +345,13 @@ func TestRunningEndsWithoutALook(t *testing.T) {
 		d := &database{counter: grows(10)}
 		g := New(d, parsed, slog.New(slog.DiscardHandler))
 		for _, since := range []time.Duration{0, 0, 0, time.Hour, 0, 0} { // the first look is at the counter's document alone
-			g.Written(t.Context(), "counters/c/shards/0", since)
+			g.HandleWrite(t.Context(), "counters/c/shards/0", since)
 			time.Sleep(lookEvery)
 		}
 		if len(d.looks) != 5 || len(d.raises) > 0 {
 			t.Errorf("%d looks and %d raises, want 5 and none", len(d.looks), len(d.raises))
 		}
-		g.Written(t.Context(), "counters/c/shards/0", 0)
+		g.HandleWrite(t.Context(), "counters/c/shards/0", 0)
 		if len(d.raises) != 1 {
 			t.Error("not raised after three looks")
 		}
@@ -370,7 +370,7 @@ func TestBounds(t *testing.T) {
 		g := New(slow, parsed, slog.New(slog.DiscardHandler))
 		began := time.Now()
 		for n := range 3 * watched {
-			go g.Written(t.Context(), fmt.Sprintf("counters/%d/shards/0", n), 0)
+			go g.HandleWrite(t.Context(), fmt.Sprintf("counters/%d/shards/0", n), 0)
 			if n%100 == 0 {
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -386,7 +386,7 @@ func TestBounds(t *testing.T) {
 
 		quick := New(&database{}, parsed, slog.New(slog.DiscardHandler))
 		for n := range 2*watched + 1 {
-			quick.Written(t.Context(), fmt.Sprintf("counters/%d/shards/0", n), 0)
+			quick.HandleWrite(t.Context(), fmt.Sprintf("counters/%d/shards/0", n), 0)
 		}
 		if len(quick.watches) > watched {
 			t.Errorf("%d counters are remembered, want %d at most", len(quick.watches), watched)

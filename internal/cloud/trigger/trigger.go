@@ -114,8 +114,8 @@ func (c Change) Path() string { return c.path }
 // Known reports whether the event holds the documents.
 func (c Change) Known() bool { return c.data != nil }
 
-// Forget returns the change without its documents. It is not Known any more.
-func (c Change) Forget() Change {
+// WithoutDocuments returns the change without its documents. It is not Known any more.
+func (c Change) WithoutDocuments() Change {
 	c.data = nil
 	return c
 }
@@ -126,11 +126,11 @@ func (c Change) Updated() bool {
 	return value != nil && old != nil && value.GetName() == old.GetName()
 }
 
-// Since returns how long after the write before the document was written. It returns 0 if that is
-// unknown, because the document was not there before or because the event does not tell it. A
-// sample of Google's has the same time in both documents
+// SinceLastWrite returns how long after the write before the document was written. It returns 0 if
+// that is unknown, because the document was not there before or because the event does not tell it.
+// A sample of Google's has the same time in both documents
 // (https://googleapis.github.io/google-cloudevents/examples/binary/firestore/DocumentEventData-simple.json).
-func (c Change) Since() time.Duration {
+func (c Change) SinceLastWrite() time.Duration {
 	now, before := c.data.GetValue().GetUpdateTime(), c.data.GetOldValue().GetUpdateTime()
 	if !now.IsValid() || !before.IsValid() {
 		return 0
@@ -149,16 +149,16 @@ func (c Change) Changed(f document.Field) bool {
 	}
 
 	now, before := valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f)
-	return c.MayHide(f) || !proto.Equal(now, before)
+	return c.MayHideTime(f) || !proto.Equal(now, before)
 }
 
-// MayHide reports whether the field may hold a time that the event does not show. There is a report
-// that events have a null for a time that the server set
+// MayHideTime reports whether the field may hold a time that the event does not show. There is a
+// report that events have a null for a time that the server set
 // (https://github.com/HugoGresse/open-feedback/issues/1680). A roll-up sets none but tally's, so in
 // its event a null is a null. Otherwise roll-ups of comments whose deleted_at is null could cause
 // each other. The old document was stored, so it has its times: a null there is a null, or an order
 // that is paid would count as one that may have left any day.
-func (c Change) MayHide(f document.Field) bool { return c.isNull(f) && !c.isRollUp() }
+func (c Change) MayHideTime(f document.Field) bool { return c.isNull(f) && !c.isRollUp() }
 
 // isRollUp reports whether Tally wrote the document, or somebody who wrote the field tally.
 func (c Change) isRollUp() bool {

@@ -277,7 +277,7 @@ func TestMayHide(t *testing.T) {
 		{&update{OldValue: doc("at", null, "tally", mapOf("num_shards", integer(1))), Value: doc("at", null)}, true}, // set without merge
 		{&update{Value: doc("at", null, "tally", mapOf("num_shards", integer(1)))}, true},
 	} {
-		if got := decode(t, forms[0], test.data).MayHide("at"); got != test.want {
+		if got := decode(t, forms[0], test.data).MayHideTime("at"); got != test.want {
 			t.Errorf("%v: got %v", test.data, got)
 		}
 	}
@@ -325,10 +325,10 @@ func TestForget(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	want.known, want.updated = false, false
-	if got := tell(c.Forget()); got != want {
+	if got := tell(c.WithoutDocuments()); got != want {
 		t.Errorf("forgot: got %+v, want %+v", got, want)
 	}
-	if before, after := c.Forget().Held("shop"); before != nil || after != nil {
+	if before, after := c.WithoutDocuments().Held("shop"); before != nil || after != nil {
 		t.Errorf("it still knows %v and %v", before, after)
 	}
 	if before, _ := c.Held("shop"); before != "a" {
@@ -565,7 +565,7 @@ func FuzzDocumentName(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if same, err := trigger.Decode(e); tell(same) != tell(c.Forget()) || err != nil {
+		if same, err := trigger.Decode(e); tell(same) != tell(c.WithoutDocuments()) || err != nil {
 			t.Errorf("%q without the document is taken for %+v, %v", name, tell(same), err)
 		}
 	})

@@ -32,7 +32,7 @@ func (b *Board) DialOptions() []grpc.DialOption {
 func (l *line) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {
-		l.heard(err)
+		l.noteAnswer(err)
 		return nil, err
 	}
 	return &lineStream{s, l}, nil
@@ -46,7 +46,7 @@ type lineStream struct {
 
 func (s *lineStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
-	s.line.heard(err)
+	s.line.noteAnswer(err)
 	if err != nil {
 		return err
 	}
@@ -59,14 +59,14 @@ func (s *lineStream) RecvMsg(msg any) error {
 		read = res.GetReadTime()
 	}
 	if read != nil {
-		s.line.tell(read.AsTime(), time.Now())
+		s.line.noteServerTime(read.AsTime(), time.Now())
 	}
 	return nil
 }
 
-// heard notes an answer, or an error that passes. Any other error is the usual end of a stream, or
-// ends a feed, which reports it.
-func (l *line) heard(err error) {
+// noteAnswer notes an answer, or an error that passes. Any other error is the usual end of a
+// stream, or ends a feed, which reports it.
+func (l *line) noteAnswer(err error) {
 	if err != nil && (errors.Is(err, io.EOF) || !passes(err)) {
 		return
 	}
@@ -96,10 +96,11 @@ func (l *line) broken(now time.Time) error {
 // jitter is how much longer one answer may be on the way than another.
 const jitter = 2 * time.Second
 
-// tell notes an answer: Firestore's clock was at server when it was sent, and the local one was at
-// local when it came. The time on the way makes the difference smaller than it is, so the greatest
-// difference is the most exact one. If it is smaller by more than jitter, a clock was set.
-func (l *line) tell(server, local time.Time) {
+// noteServerTime notes an answer: Firestore's clock was at server when it was sent, and the local
+// one was at local when it came. The time on the way makes the difference smaller than it is, so
+// the greatest difference is the most exact one. If it is smaller by more than jitter, a clock was
+// set.
+func (l *line) noteServerTime(server, local time.Time) {
 	offset := server.Sub(local.Round(0)) // without the monotonic clock, which stands still while the machine sleeps
 	l.mu.Lock()
 	defer l.mu.Unlock()

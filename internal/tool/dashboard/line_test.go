@@ -27,7 +27,7 @@ func TestServerTime(t *testing.T) {
 		{"and back", time.Hour, time.Minute, time.Hour},
 	} {
 		now := local.Add(step.after)
-		l.tell(now.Add(step.offset), now)
+		l.noteServerTime(now.Add(step.offset), now)
 		if got := l.serverTime(local).Sub(local); got != step.want {
 			t.Errorf("%s: offset %v, want %v", step.name, got, step.want)
 		}
@@ -37,20 +37,20 @@ func TestServerTime(t *testing.T) {
 func TestBroken(t *testing.T) {
 	var l line
 	lost := status.Error(codes.Unavailable, "connection refused")
-	l.heard(status.Error(codes.Canceled, "closed"))
-	l.heard(io.EOF)
-	l.heard(status.Error(codes.PermissionDenied, "follow tells this"))
+	l.noteAnswer(status.Error(codes.Canceled, "closed"))
+	l.noteAnswer(io.EOF)
+	l.noteAnswer(status.Error(codes.PermissionDenied, "follow tells this"))
 	if err := l.broken(time.Now().Add(time.Hour)); err != nil {
 		t.Errorf("a stream that ended is %v", err)
 	}
-	l.heard(lost)
+	l.noteAnswer(lost)
 	if err := l.broken(time.Now()); err != nil {
 		t.Errorf("at once it is %v", err)
 	}
 	if err := l.broken(time.Now().Add(patience)); err != lost {
 		t.Errorf("after a while it is %v, want %v", err, lost)
 	}
-	l.heard(nil)
+	l.noteAnswer(nil)
 	if err := l.broken(time.Now().Add(time.Hour)); err != nil {
 		t.Errorf("after an answer it is %v", err)
 	}

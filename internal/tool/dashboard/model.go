@@ -67,10 +67,10 @@ func (r *row) Adds() bool {
 	return r.total.Aggregate == route.Sum || r.total.Aggregate == route.Count
 }
 
-// gone reports whether the counter has no documents any more. Only its roll-up is left then, which
-// an audit will remove. gone reports false if a total counts only some of the documents: there may
-// be others.
-func (r *row) gone() bool {
+// isGone reports whether the counter has no documents any more. Only its roll-up is left then,
+// which an audit will remove. isGone reports false if a total counts only some of the documents:
+// there may be others.
+func (r *row) isGone() bool {
 	if r.Route.Template.Existing || slices.ContainsFunc(r.Route.Template.Routes, (*route.Route).Filtered) {
 		return false
 	}

@@ -146,7 +146,7 @@ func (v view) rows(all map[rowKey]*row) []*row {
 	var rows []*row
 	for _, r := range all {
 		missing := func(word string) bool { return !strings.Contains(r.search, word) }
-		if (v.Gone || !r.gone()) && !slices.ContainsFunc(words, missing) {
+		if (v.Gone || !r.isGone()) && !slices.ContainsFunc(words, missing) {
 			rows = append(rows, r)
 		}
 	}
@@ -205,7 +205,7 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 func (b *Board) count(s *state) {
 	counters := make(map[rowKey]bool)
 	for key, r := range b.model.rows {
-		gone := r.gone()
+		gone := r.isGone()
 		if gone {
 			s.Gone++
 		}

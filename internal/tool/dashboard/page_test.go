@@ -149,7 +149,7 @@ func TestGone(t *testing.T) {
 		{"a/{a}/b/{b} -> a/{a} : count() as n : existing", 0, value.Int(0), false},
 	} {
 		r := row{Route: routes(test.route)[0], documents: test.shards, Total: test.total}
-		if got := r.gone(); got != test.want {
+		if got := r.isGone(); got != test.want {
 			t.Errorf("%s, %d documents, %v: got %v", test.route, test.shards, test.total, got)
 		}
 	}

@@ -78,7 +78,7 @@ func TestAcross(t *testing.T) {
 func TestTriggersAcross(t *testing.T) {
 	const each = "posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing"
 	documents := func(routes string) (all []string) {
-		for _, r := range described(t, options(t, routes)).Of("trigger") {
+		for _, r := range described(t, options(t, routes)).OfKind("trigger") {
 			_, id := cut(r.Name)
 			all = append(all, id+" "+filter(r.Want, "document"))
 		}

@@ -441,7 +441,7 @@ func (p *Project) enable(ctx context.Context, apis []string) error {
 func (p *Project) Do(ctx context.Context, plan Plan) error {
 	for i, step := range plan.Steps {
 		fmt.Fprintf(p.Progress, "[%d/%d] %s\n", i+1, len(plan.Steps), step.Title)
-		if err := p.patiently(ctx, func() error { return step.do(ctx) }); err != nil {
+		if err := p.retry(ctx, func() error { return step.do(ctx) }); err != nil {
 			return fmt.Errorf("step %d of %d, %s: %w", i+1, len(plan.Steps), step.Title, err)
 		}
 	}
@@ -451,8 +451,8 @@ func (p *Project) Do(ctx context.Context, plan Plan) error {
 // again is how long after a try that failed the next one is made.
 const again = 30 * time.Second
 
-// patiently tries, and tries again while that fails for a reason that passes.
-func (p *Project) patiently(ctx context.Context, try func() error) error {
+// retry tries, and tries again while that fails for a reason that passes.
+func (p *Project) retry(ctx context.Context, try func() error) error {
 	var failing time.Time // since when
 	for {
 		err := try()

@@ -44,7 +44,7 @@ func TestNotYet(t *testing.T) {
 	wanted := d.read()
 	for kind, why := range map[string]string{"service": "its function makes it", "alert": "its notification channel is unknown"} {
 		d.google.Requests()
-		err := wanted.apply(t.Context(), wanted.Of(kind)[0])
+		err := wanted.apply(t.Context(), wanted.OfKind(kind)[0])
 		if !errors.Is(err, errNotYet) {
 			t.Errorf("%s: %v, although %s", kind, err, why)
 		}
@@ -73,7 +73,7 @@ func TestNoTryAfterTheEnd(t *testing.T) {
 	stopped := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	tries := 0
-	err := p.patiently(ctx, func() error {
+	err := p.retry(ctx, func() error {
 		tries++
 		cancel(stopped)
 		return io.ErrUnexpectedEOF // an answer that is lost is looked up

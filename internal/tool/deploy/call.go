@@ -71,7 +71,7 @@ func (p *Project) exchange(ctx context.Context, verb, address, body string) ([]b
 		}
 
 		got, err := send(p.client, r)
-		if err == nil || !p.uncounted(err) {
+		if err == nil || !p.dropQuotaProject(err) {
 			return got, err
 		}
 	}
@@ -101,11 +101,11 @@ func (p *Project) quotaProject() string {
 	return p.quota
 }
 
-// uncounted reports whether a call was refused because of the project that it is counted for. From
-// then on calls are counted for none, as gcloud has them, until APIs are enabled. The project has
-// no Service Usage API, or the account lacks serviceusage.services.use in it:
+// dropQuotaProject reports whether a call was refused because of the project that it is counted
+// for. From then on calls are counted for none, as gcloud has them, until APIs are enabled. The
+// project has no Service Usage API, or the account lacks serviceusage.services.use in it:
 // https://github.com/hashicorp/terraform-provider-google/issues/14173
-func (p *Project) uncounted(err error) bool {
+func (p *Project) dropQuotaProject(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -117,8 +117,8 @@ func (p *Project) uncounted(err error) bool {
 	return true
 }
 
-// counted has the calls of a client of Google's counted as those of Call.
-func (p *Project) counted(ctx context.Context) context.Context {
+// setQuotaProject has the calls of a client of Google's counted as those of Call.
+func (p *Project) setQuotaProject(ctx context.Context) context.Context {
 	quota := p.quotaProject()
 	if quota == "" {
 		return ctx

@@ -130,7 +130,7 @@ func differ(at []string, want, have any) (all []Difference) {
 			return nil
 		}
 		if len(w) != len(h) {
-			return []Difference{difference(at, counted(h), counted(w))}
+			return []Difference{difference(at, elementCount(h), elementCount(w))}
 		}
 		for i := range w {
 			all = append(all, differ(append(slices.Clone(at), strconv.Itoa(i)), w[i], h[i])...)
@@ -141,7 +141,7 @@ func differ(at []string, want, have any) (all []Difference) {
 	has, isList := have.([]any)
 	switch {
 	case isList && want == nil:
-		have = counted(has)
+		have = elementCount(has)
 	case asObject(have) != nil && want == nil: // even an empty object is something
 		return []Difference{difference(at, toJSON(have), "")}
 	}
@@ -160,11 +160,11 @@ func difference(at []string, from, to string) Difference {
 	if len(at) > 1 && at[len(at)-2] == variables && secret(at[len(at)-1]) {
 		from, to = notShown, notShown
 	}
-	return Difference{Field: strings.Join(at, "."), From: inWords(from), To: inWords(to), at: at}
+	return Difference{Field: strings.Join(at, "."), From: durationText(from), To: durationText(to), at: at}
 }
 
-// counted returns how many elements a list has, in words.
-func counted(list []any) string {
+// elementCount returns how many elements a list has, in words.
+func elementCount(list []any) string {
 	switch len(list) {
 	case 0:
 		return ""
@@ -280,8 +280,8 @@ func filled(v any, by func(string) string) any {
 	return v
 }
 
-// inWords returns a reference in words, and any other text as it is.
-func inWords(text string) string {
+// durationText returns a reference in words, and any other text as it is.
+func durationText(text string) string {
 	of := reference.FindStringSubmatch(text)
 	if of == nil {
 		return text

@@ -39,13 +39,13 @@ func TestDeployEnterprise(t *testing.T) {
 	}
 
 	wanted := d.read()
-	if indexes, fields := len(wanted.Of("index")), wanted.Of("field"); indexes != needs || len(fields) > 0 {
+	if indexes, fields := len(wanted.OfKind("index")), wanted.OfKind("field"); indexes != needs || len(fields) > 0 {
 		t.Errorf("%d indexes, want %d; fields with settings of their own: %v", indexes, needs, fields)
 	}
-	if len(wanted.Of("time to live")) != len(d.options.Databases) {
-		t.Errorf("documents expire by %v", wanted.Of("time to live"))
+	if len(wanted.OfKind("time to live")) != len(d.options.Databases) {
+		t.Errorf("documents expire by %v", wanted.OfKind("time to live"))
 	}
-	for _, f := range wanted.Of("function") {
+	for _, f := range wanted.OfKind("function") {
 		if edition := f.Want["serviceConfig"].(map[string]any)["environmentVariables"].(map[string]any)["TALLY_EDITION"]; edition != "enterprise" {
 			t.Errorf("%v has the edition %v", f, edition)
 		}

@@ -92,5 +92,5 @@ func (d *Deployment) uploadURL(ctx context.Context, location string) (*functions
 	}
 	defer client.Close()
 
-	return client.GenerateUploadUrl(d.counted(ctx), &functionspb.GenerateUploadUrlRequest{Parent: location})
+	return client.GenerateUploadUrl(d.setQuotaProject(ctx), &functionspb.GenerateUploadUrlRequest{Parent: location})
 }

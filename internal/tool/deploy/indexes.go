@@ -157,7 +157,9 @@ func (r *Resource) progress() string {
 }
 
 // indexes returns the composite indexes, and the fields that need one of their collection group.
-func (d *Deployment) indexes() []*Resource { return slices.Concat(d.Of("index"), d.Of(fieldIndex)) }
+func (d *Deployment) indexes() []*Resource {
+	return slices.Concat(d.OfKind("index"), d.OfKind(fieldIndex))
+}
 
 // unready returns the indexes that could not serve a query when they were last looked at.
 func (d *Deployment) unready() []*Resource {

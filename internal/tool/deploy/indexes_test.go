@@ -60,7 +60,7 @@ func TestIndexKey(t *testing.T) {
 func TestTriggerOfAPattern(t *testing.T) {
 	d := described(t, options(t, orderRoutes+"; orders/{o} by customer.id -> customers/{customer.id} : count() as orders : existing"))
 	triggers := make(map[string]int)
-	for _, r := range d.Of("trigger") {
+	for _, r := range d.OfKind("trigger") {
 		triggers[r.Name]++
 	}
 	want := map[string]int{"projects/p/locations/nam5/triggers/tally-orders-964b9b": 1, "projects/p/locations/europe-west1/triggers/tally-orders-orders-152d65": 1}

@@ -84,12 +84,12 @@ func TestManifestQuotes(t *testing.T) {
 		o.Alerts = []string{nasty}
 		o.Databases[0].ID = nasty
 		d := described(t, o)
-		env := asObject(d.Of("function")[0].Want.at([]string{"serviceConfig", "environmentVariables"}))
-		channels := d.Of("alert")[0].Want["notificationChannels"].([]any)
-		if env["TALLY_X"] != nasty || env["TALLY_"+nasty] != "x" || channels[0] != nasty || filter(d.Of("trigger")[0].Want, "database") != nasty {
-			t.Errorf("%q: %v, %v", nasty, env, d.Of("trigger")[0].Want)
+		env := asObject(d.OfKind("function")[0].Want.at([]string{"serviceConfig", "environmentVariables"}))
+		channels := d.OfKind("alert")[0].Want["notificationChannels"].([]any)
+		if env["TALLY_X"] != nasty || env["TALLY_"+nasty] != "x" || channels[0] != nasty || filter(d.OfKind("trigger")[0].Want, "database") != nasty {
+			t.Errorf("%q: %v, %v", nasty, env, d.OfKind("trigger")[0].Want)
 		}
-		if extra := len(d.Of("alert")) + len(d.Of("metric")) + len(d.Of("dashboard")); len(d.Resources) != len(plain.Resources)+extra {
+		if extra := len(d.OfKind("alert")) + len(d.OfKind("metric")) + len(d.OfKind("dashboard")); len(d.Resources) != len(plain.Resources)+extra {
 			t.Errorf("%q: %d resources", nasty, len(d.Resources))
 		}
 	}
@@ -354,7 +354,7 @@ func TestQuotaProject(t *testing.T) {
 		wanted.Project = d.someone(of.file)
 		d.google.Requests()
 
-		if err := wanted.apply(t.Context(), wanted.Of("function")[0]); err != nil {
+		if err := wanted.apply(t.Context(), wanted.OfKind("function")[0]); err != nil {
 			t.Fatal(err)
 		}
 		for _, q := range d.google.Requests() {
@@ -376,7 +376,7 @@ func TestDisabledElsewhere(t *testing.T) {
 		d := newProject(t)
 		d.google.FailDisabled("eventarc.googleapis.com", "", consumer, -1)
 		wanted := d.read()
-		_, err := wanted.Look(t.Context(), wanted.Of("trigger")[0])
+		_, err := wanted.Look(t.Context(), wanted.OfKind("trigger")[0])
 		if (err == nil) != isAbsent {
 			t.Errorf("off in %q: %v", consumer, err)
 		}

@@ -26,7 +26,7 @@ func wantedOf(t *testing.T, kind string) map[string]Object {
 	all := make(map[string]Object)
 	o := options(t, likes)
 	o.Alerts = []string{Console}
-	for _, r := range described(t, o).Of(kind) {
+	for _, r := range described(t, o).OfKind(kind) {
 		all[path.Base(r.Name)] = r.Want
 	}
 	if len(all) == 0 {

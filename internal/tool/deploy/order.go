@@ -295,7 +295,7 @@ func (d *Deployment) planChange(p *Plan, c *Change) {
 		s.Reasons = append(s.Reasons, "give "+g.String())
 	}
 	for _, g := range c.Take {
-		s.Reasons = append(s.Reasons, "take "+g.taken())
+		s.Reasons = append(s.Reasons, "take "+g.revokedText())
 	}
 
 	switch {
@@ -334,7 +334,7 @@ func (d *Deployment) planAPI(p *Plan, r *Resource) {
 
 // shown returns what is created as people may see it: without secrets.
 func (r *Resource) shown() Object {
-	body := filled(merge(nil, merge(nil, nil, map[string]any(r.Once)), map[string]any(r.Want)), inWords).(map[string]any)
+	body := filled(merge(nil, merge(nil, nil, map[string]any(r.Once)), map[string]any(r.Want)), durationText).(map[string]any)
 	variables := asObject(asObject(body["serviceConfig"])["environmentVariables"])
 	for name := range variables {
 		if secret(name) {
@@ -348,7 +348,7 @@ func (r *Resource) shown() Object {
 // meanwhile may send no event. New functions audit until the triggers deliver, and then once more.
 // For new triggers alone, a note has them audit all counters.
 func (d *Deployment) audit(p *Plan) {
-	paused := slices.ContainsFunc(d.Of("job"), func(r *Resource) bool { return r.have.Get("state") == "PAUSED" })
+	paused := slices.ContainsFunc(d.OfKind("job"), func(r *Resource) bool { return r.have.Get("state") == "PAUSED" })
 	if paused {
 		p.note("the job is paused, and stays so. Nothing is audited until you resume it:\n  gcloud scheduler jobs resume tally --location=%s --project=%s", d.Place(), d.ID)
 	}

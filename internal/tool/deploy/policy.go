@@ -23,8 +23,8 @@ func (g Grant) String() string {
 	return text
 }
 
-// taken returns a grant that is taken away in words.
-func (g Grant) taken() string {
+// revokedText returns a grant that is taken away in words.
+func (g Grant) revokedText() string {
 	return fmt.Sprintf("%s from %s (condition: %s)", g.Role, short(g.Member), orNone(g.If))
 }
 

@@ -37,7 +37,7 @@ type Project struct {
 	refusedAgents map[string]bool // APIs whose service agents Google refused to make
 
 	mu            sync.Mutex
-	quota, paused string          // the project that calls are counted for; see uncounted
+	quota, paused string          // the project that calls are counted for; see dropQuotaProject
 	enabled       map[string]bool // APIs
 	silences      []Silence
 }
@@ -70,7 +70,7 @@ func OpenFunctions(ctx context.Context, id string, o ...option.ClientOption) (*P
 	if err := p.readFunctions(ctx); err != nil {
 		return nil, err
 	}
-	return p, p.noneUnseen()
+	return p, p.checkSilence()
 }
 
 // NewProject returns a project in which there is nothing but databases. No one asks Google for it,

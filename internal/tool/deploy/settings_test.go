@@ -83,7 +83,7 @@ func TestEvery(t *testing.T) {
 		t.Errorf("period %v, timeout %v", config.SchedulePeriod, config.OnScheduleTimeout)
 	}
 	var triggers []string
-	for _, r := range d.Of("trigger") {
+	for _, r := range d.OfKind("trigger") {
 		triggers = append(triggers, r.Name)
 	}
 	want := []string{"projects/p/locations/nam5/triggers/tally-counters-shards-78fea5", "projects/p/locations/europe-west1/triggers/tally-orders-counters-shards-188118"}
@@ -137,7 +137,7 @@ func TestManyDatabases(t *testing.T) {
 		d := described(t, o)
 
 		conditions, operands := 0, 0
-		for _, g := range d.Of("project")[0].Grants {
+		for _, g := range d.OfKind("project")[0].Grants {
 			if g.Role == "roles/datastore.user" {
 				conditions++
 				n := strings.Count(g.If, "resource.name ==")
@@ -225,8 +225,8 @@ func TestMinInstances(t *testing.T) {
 			continue
 		}
 		for i, want := range []string{strconv.Itoa(n), "0"} {
-			if got := d.Of("function")[i].Want.Get("serviceConfig.minInstanceCount"); got != want {
-				t.Errorf("%d: %s has %s", n, d.Of("function")[i].Label(), got)
+			if got := d.OfKind("function")[i].Want.Get("serviceConfig.minInstanceCount"); got != want {
+				t.Errorf("%d: %s has %s", n, d.OfKind("function")[i].Label(), got)
 			}
 		}
 	}

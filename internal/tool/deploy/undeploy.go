@@ -61,9 +61,9 @@ func (p *Project) regions(ctx context.Context) (all []string, err error) {
 	return slices.Compact(slices.Sorted(slices.Values(all))), nil
 }
 
-// mine returns the resources of a kind that tally deploy made. Of those that have no list of all
-// regions, these are the ones in the regions.
-func (p *Project) mine(ctx context.Context, k *Kind, regions []string) (all []Object, err error) {
+// ownResources returns the resources of a kind that tally deploy made. Of those that have no list
+// of all regions, these are the ones in the regions.
+func (p *Project) ownResources(ctx context.Context, k *Kind, regions []string) (all []Object, err error) {
 	collection := "/" + path.Base(k.At)
 	collections := []string{collection}
 	switch k.Noun {
@@ -142,7 +142,7 @@ func (d *Deployment) surplus(ctx context.Context) (all []*Step, err error) {
 
 	for _, kind := range kinds {
 		k := known().Kinds[kind]
-		found, err := d.mine(ctx, k, regions)
+		found, err := d.ownResources(ctx, k, regions)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func (d *Deployment) surplus(ctx context.Context) (all []*Step, err error) {
 		}
 	}
 
-	isElsewhere := func(g Grant) bool { return g.sourcesIn() != "" && g.sourcesIn() != d.Place() && isTallys(g, d.ID) }
+	isElsewhere := func(g Grant) bool { return g.sourcesIn() != "" && g.sourcesIn() != d.Place() && isOwnGrant(g, d.ID) }
 	roles, err := d.takeRoles(ctx, known().Kinds["project"], "projects/"+d.ID, isElsewhere)
 	return append(all, roles...), err
 }
@@ -174,7 +174,7 @@ func (d *Deployment) unneeded(ctx context.Context, k *Kind, o Object) ([]*Step, 
 		s.ofDropped = d.routeOf(document) == nil || !d.hasDatabase(database)
 		return []*Step{s}, nil
 	case k.Noun == "queue":
-		return d.emptied(ctx, o, "nothing needs it in "+segment(o.name(), "locations"))
+		return d.emptyQueue(ctx, o, "nothing needs it in "+segment(o.name(), "locations"))
 	case slices.Contains(monitored, k.Noun):
 		return []*Step{d.deletion(k, o, "alerts in tally.yaml names no one")}, nil
 	}
@@ -185,7 +185,7 @@ func (d *Deployment) unneeded(ctx context.Context, k *Kind, o Object) ([]*Step, 
 // the queue. It deletes no document, no rule and no database, and leaves fields, APIs and service
 // agents as they are.
 func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
-	if err := p.noneUnseen(); err != nil {
+	if err := p.checkSilence(); err != nil {
 		return Plan{}, err
 	}
 	regions, err := p.regions(ctx)
@@ -197,7 +197,7 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 	kinds := slices.Concat([]string{"job", "trigger", "repository", "queue", "function"}, monitored, []string{"log exclusion", "service account"})
 	for _, kind := range kinds {
 		k := known().Kinds[kind]
-		found, err := p.mine(ctx, k, regions)
+		found, err := p.ownResources(ctx, k, regions)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -218,7 +218,7 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 				plan.add(p.deletion(k, o))
 				continue
 			}
-			steps, err := p.emptied(ctx, o)
+			steps, err := p.emptyQueue(ctx, o)
 			if err != nil {
 				return Plan{}, err
 			}
@@ -234,13 +234,13 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 	return plan, nil
 }
 
-// emptied returns the steps that take a queue from the functions, which are deleted next, and
+// emptyQueue returns the steps that take a queue from the functions, which are deleted next, and
 // delete its tasks: they would call the functions for up to 31 days. The queue stays, because Cloud
 // Tasks blocks the name of a deleted queue for days:
 // https://cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues/delete
-func (p *Project) emptied(ctx context.Context, queue Object, reasons ...string) ([]*Step, error) {
+func (p *Project) emptyQueue(ctx context.Context, queue Object, reasons ...string) ([]*Step, error) {
 	k, name := known().Kinds["queue"], queue.name()
-	steps, err := p.takeRoles(ctx, k, name, func(g Grant) bool { return isTallys(g, p.ID) })
+	steps, err := p.takeRoles(ctx, k, name, func(g Grant) bool { return isOwnGrant(g, p.ID) })
 	if err != nil {
 		return nil, err
 	}
@@ -252,8 +252,8 @@ func (p *Project) emptied(ctx context.Context, queue Object, reasons ...string) 
 	return append(steps, purge), nil
 }
 
-// isTallys reports whether a grant is one of an account that tally deploy makes.
-func isTallys(g Grant, project string) bool {
+// isOwnGrant reports whether a grant is one of an account that tally deploy makes.
+func isOwnGrant(g Grant, project string) bool {
 	return strings.HasPrefix(g.Member, "serviceAccount:tally-") && strings.HasSuffix(g.Member, "@"+project+".iam.gserviceaccount.com")
 }
 
@@ -271,7 +271,7 @@ func (p *Project) takeRoles(ctx context.Context, k *Kind, on string, isOne func(
 	}
 	s := &Step{Does: "update", Of: k.Noun, Name: on, Title: "update " + k.Noun + " " + path.Base(on)}
 	for _, g := range take {
-		s.Reasons = append(s.Reasons, "take "+g.taken())
+		s.Reasons = append(s.Reasons, "take "+g.revokedText())
 	}
 	s.do = func(ctx context.Context) error { return p.change(ctx, k, on, nil, take) }
 	return []*Step{s}, nil

@@ -26,9 +26,9 @@ func (p *Project) readFunctions(ctx context.Context) error {
 	return nil
 }
 
-// noneUnseen returns an error if no functions are known, and some may be in a region that did not
+// checkSilence returns an error if no functions are known, and some may be in a region that did not
 // answer.
-func (p *Project) noneUnseen() error {
+func (p *Project) checkSilence() error {
 	silence := p.silent("cloudfunctions")
 	if len(p.Functions) > 0 || silence == nil {
 		return nil
@@ -153,8 +153,8 @@ func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
 	return d, err
 }
 
-// Of returns the resources of a kind.
-func (d *Deployment) Of(kind string) []*Resource {
+// OfKind returns the resources of a kind.
+func (d *Deployment) OfKind(kind string) []*Resource {
 	return slices.DeleteFunc(slices.Clone(d.Resources), func(r *Resource) bool { return r.kind.Noun != kind })
 }
 

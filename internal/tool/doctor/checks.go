@@ -114,7 +114,7 @@ var Checks = []Check{
 			"lose events or cost more, and events of a trigger that is left over are billed for nothing.",
 		Fixes:   "tally deploy",
 		needs:   theDescription,
-		examine: (*examination).asDeployed,
+		examine: (*examination).compareDeployed,
 	},
 	{
 		Name:  "deliveries",

@@ -46,10 +46,10 @@ func (e *examination) deliveries(ctx context.Context) {
 
 	quiet := true
 	for _, id := range slices.Sorted(maps.Keys(subscriptions)) {
-		mine := of(id, pushed)
+		mine := aboutSubscription(id, pushed)
 		quiet = quiet && len(mine) == 0
 		e.failing(subscriptions[id], mine)
-		e.backlog(subscriptions[id], of(id, ages), of(id, backlogs))
+		e.backlog(subscriptions[id], aboutSubscription(id, ages), aboutSubscription(id, backlogs))
 	}
 	if quiet && len(e.finding.Problems) == 0 {
 		var patterns []string
@@ -64,7 +64,7 @@ func (e *examination) deliveries(ctx context.Context) {
 // events go.
 func (e *examination) subscriptions() map[string]string {
 	found := make(map[string]string)
-	for _, r := range e.wanted.Of("trigger") {
+	for _, r := range e.wanted.OfKind("trigger") {
 		id := r.Have().Get("transport.pubsub.subscription")
 		if id != "" {
 			found[path.Base(id)] = path.Base(r.Name)
@@ -73,8 +73,8 @@ func (e *examination) subscriptions() map[string]string {
 	return found
 }
 
-// of returns those of the series that are about a subscription.
-func of(subscription string, all []deploy.Object) []deploy.Object {
+// aboutSubscription returns those of the series that are about a subscription.
+func aboutSubscription(subscription string, all []deploy.Object) []deploy.Object {
 	return slices.DeleteFunc(slices.Clone(all), func(s deploy.Object) bool {
 		return s.Get("resource.labels.subscription_id") != subscription
 	})

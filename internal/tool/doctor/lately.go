@@ -17,7 +17,7 @@ import (
 
 // lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
 func (e *examination) lastTick(context.Context) {
-	job := e.wanted.Of("job")[0].Have()
+	job := e.wanted.OfKind("job")[0].Have()
 	if job == nil {
 		e.idle("there is no job")
 		return
@@ -48,7 +48,7 @@ const longestDelay = time.Minute
 // alarms finds that the queue does not run, and that alarms of the last hour rang late. Cloud Tasks
 // has no stable API for the age of the oldest task.
 func (e *examination) alarms(ctx context.Context) {
-	queue := e.wanted.Of("queue")[0].Have()
+	queue := e.wanted.OfKind("queue")[0].Have()
 	switch state := queue.Get("state"); {
 	case queue == nil:
 		e.idle("there is no queue")

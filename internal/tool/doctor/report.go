@@ -68,7 +68,7 @@ func Print(w io.Writer, findings []Finding, verbose bool) error {
 	}
 
 	b := pageOf(w)
-	b.wrap("", says(findings))
+	b.wrap("", verdict(findings))
 	b.WriteString("\n")
 	told := make(map[string]bool) // why checks were not made
 	for i, f := range findings {
@@ -89,8 +89,8 @@ func Print(w io.Writer, findings []Finding, verbose bool) error {
 	return err
 }
 
-// says returns in a sentence whether all is well, and which checks failed.
-func says(findings []Finding) string {
+// verdict returns in a sentence whether all is well, and which checks failed.
+func verdict(findings []Finding) string {
 	var failed []string
 	for _, f := range findings {
 		if f.Verdict == Wrong {

@@ -36,8 +36,9 @@ func samples(check string, routes route.Routes) (all []rules.Request) {
 	return all
 }
 
-// said returns a sample in words, such as "update counters/{counter}/shards/{shard} by count".
-func said(r rules.Request) string {
+// sampleText returns a sample in words, such as "update counters/{counter}/shards/{shard} by
+// count".
+func sampleText(r rules.Request) string {
 	text := r.Method + " " + r.Where()
 	if r.Kind == rules.Increment {
 		text += " by " + r.Field()
@@ -147,24 +148,25 @@ func sorted(cases []rules.Request, results []trialResult) (failed, signedOut, mi
 		passed := result.State == "SUCCESS"
 		asked := len(result.FunctionCalls) > 0
 		switch {
-		case asked && passed && knows(r, result.FunctionCalls): // it passed
-		case asked && slices.Contains(unsure, said(r)): // noted already, for a request that says the same
+		case asked && passed && readsOnlyCounter(r, result.FunctionCalls): // it passed
+		case asked && slices.Contains(unsure, sampleText(r)): // noted already, for a request that says the same
 		case asked:
-			unsure = append(unsure, said(r))
+			unsure = append(unsure, sampleText(r))
 		case passed:
 		case r.Kind == rules.Increment && r.SignedOut:
-			signedOut = append(signedOut, said(r))
+			signedOut = append(signedOut, sampleText(r))
 		case r.Harmless():
-			missing = append(missing, said(r))
+			missing = append(missing, sampleText(r))
 		default:
-			failed = append(failed, said(r))
+			failed = append(failed, sampleText(r))
 		}
 	}
 	return failed, signedOut, missing, unsure
 }
 
-// knows reports whether all calls read the counter's document, the only one that the trial has.
-func knows(r rules.Request, calls []trialCall) bool {
+// readsOnlyCounter reports whether all calls read the counter's document, the only one that the
+// trial has.
+func readsOnlyCounter(r rules.Request, calls []trialCall) bool {
 	return counter(r) != "" && !slices.ContainsFunc(calls, func(call trialCall) bool {
 		return !strings.Contains(fmt.Sprint(call.Args...), "/documents/"+counter(r))
 	})

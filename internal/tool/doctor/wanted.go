@@ -16,9 +16,9 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// asDeployed finds what tally deploy would change, a problem for each difference. Each says what
-// rests on the resource, in the manifest's words.
-func (e *examination) asDeployed(ctx context.Context) {
+// compareDeployed finds what tally deploy would change, a problem for each difference. Each says
+// what rests on the resource, in the manifest's words.
+func (e *examination) compareDeployed(ctx context.Context) {
 	for _, err := range e.problems {
 		isForeign := new(deploy.Foreign)
 		if errors.As(err, &isForeign) {
@@ -27,8 +27,8 @@ func (e *examination) asDeployed(ctx context.Context) {
 			e.unknown(err)
 		}
 	}
-	e.differing(e.lacks, e.deploy())
-	e.differing(e.surplus, e.deploy("--prune"))
+	e.addDifferences(e.lacks, e.deploy())
+	e.addDifferences(e.surplus, e.deploy("--prune"))
 	if e.Own != nil {
 		e.note("%s", e.Own.Versions(e.Project))
 	}
@@ -39,8 +39,8 @@ func (e *examination) asDeployed(ctx context.Context) {
 	}
 }
 
-// differing notes a problem for each line of the steps.
-func (e *examination) differing(steps []*deploy.Step, remedy string) {
+// addDifferences notes a problem for each line of the steps.
+func (e *examination) addDifferences(steps []*deploy.Step, remedy string) {
 	for _, s := range steps {
 		lines := s.Lines()
 		if len(lines) == 0 {

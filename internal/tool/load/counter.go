@@ -46,7 +46,7 @@ func (c *Counter) Listen(ctx context.Context, fail func(error), client *firestor
 		snapshots.Stop()
 		return fmt.Errorf("listening to %s: %w", path, err)
 	}
-	c.see(first)
+	c.record(first)
 
 	go func() {
 		defer snapshots.Stop()
@@ -56,14 +56,14 @@ func (c *Counter) Listen(ctx context.Context, fail func(error), client *firestor
 				fail(fmt.Errorf("listening to %s: %w", path, err))
 				return
 			}
-			c.see(doc)
+			c.record(doc)
 		}
 	}()
 	return nil
 }
 
-// see notes what the listener sees.
-func (c *Counter) see(doc *firestore.DocumentSnapshot) {
+// record notes what the listener sees.
+func (c *Counter) record(doc *firestore.DocumentSnapshot) {
 	r, err := shards.RollUpIn(doc, c.total)
 	if err != nil {
 		return // there is no roll-up yet

@@ -31,10 +31,10 @@ func (s *Stack) registerTriggers(ctx context.Context) error {
 	return nil
 }
 
-// wants tells Written of an event that the emulator posts, and reports whether the functions get
-// it: a live route covers its document, in a database that they serve. The emulator has no call
+// wantsEvent tells Written of an event that the emulator posts, and reports whether the functions
+// get it: a live route covers its document, in a database that they serve. The emulator has no call
 // that removes a trigger, so an event may be of one that an earlier configuration had.
-func (s *Stack) wants(e eventrelay.Event) bool {
+func (s *Stack) wantsEvent(e eventrelay.Event) bool {
 	s.mu.Lock()
 	databases, routes := s.Config.Databases, s.Config.Routes
 	s.mu.Unlock()
@@ -43,12 +43,12 @@ func (s *Stack) wants(e eventrelay.Event) bool {
 	if !slices.Contains(databases, database) {
 		return false
 	}
-	s.tellWritten(database, path)
+	s.reportWritten(database, path)
 	return routes.Live().Covers(path)
 }
 
-// tellWritten calls Written, if there is one.
-func (s *Stack) tellWritten(database, path string) {
+// reportWritten calls Written, if there is one.
+func (s *Stack) reportWritten(database, path string) {
 	if s.Written != nil {
 		s.Written(database, path)
 	}
@@ -114,6 +114,6 @@ func (s *Stack) deliverShard(e eventrelay.Event) error {
 	if !s.Config.Routes.Live().Covers(path) {
 		return nil
 	}
-	s.tellWritten(e.Header.Get("Ce-Database"), path)
+	s.reportWritten(e.Header.Get("Ce-Database"), path)
 	return s.Relay.Deliver(e)
 }

@@ -30,8 +30,8 @@ type Load struct {
 // loneRounds is how many lone increments each counter gets, if there are enough increments.
 const loneRounds = 3
 
-// Lone returns how many of the increments are lone ones.
-func (l Load) Lone() int { return l.Counters * min(loneRounds, l.Increments/l.Counters) }
+// LoneIncrements returns how many of the increments are lone ones.
+func (l Load) LoneIncrements() int { return l.Counters * min(loneRounds, l.Increments/l.Counters) }
 
 // A Result says what became of a load. tally demo --help explains its JSON form.
 type Result struct {
@@ -57,8 +57,8 @@ type Result struct {
 	Wrong map[string]bool `json:"-"` // counters whose roll-up is not what it must be
 }
 
-// A running is a load on a stack.
-type running struct {
+// A loadRun is a load on a stack.
+type loadRun struct {
 	Load
 	stack    *Stack
 	counters []*counter
@@ -85,7 +85,7 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
-	r := &running{Load: l, stack: s}
+	r := &loadRun{Load: l, stack: s}
 	result, err := r.run(ctx, stop)
 	if err != nil {
 		events := s.Relay.Stats()
@@ -96,7 +96,7 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 }
 
 // run goes through the stages of the load. It has fail called if a listener fails.
-func (r *running) run(ctx context.Context, fail func(error)) (Result, error) {
+func (r *loadRun) run(ctx context.Context, fail func(error)) (Result, error) {
 	r.Stage("creating counters")
 	created, err := r.create(ctx, fail)
 	if err != nil {
@@ -104,14 +104,14 @@ func (r *running) run(ctx context.Context, fail func(error)) (Result, error) {
 	}
 
 	r.Stage("lone increments on idle counters")
-	err = r.alone(ctx)
+	err = r.incrementAlone(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 
 	r.Stage("increments from all clients")
 	began := time.Now()
-	err = r.together(ctx)
+	err = r.incrementTogether(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -125,18 +125,18 @@ func (r *running) run(ctx context.Context, fail func(error)) (Result, error) {
 }
 
 // limit is how long one step may take, even on a slow machine.
-func (r *running) limit() time.Duration { return 10*r.stack.Config.Cadence + 2*time.Minute }
+func (r *loadRun) limit() time.Duration { return 10*r.stack.Config.Cadence + 2*time.Minute }
 
-// late is the error of a step that takes longer than limit.
-func (r *running) late() error { return fmt.Errorf("not done after %v", r.limit()) }
+// lateError is the error of a step that takes longer than limit.
+func (r *loadRun) lateError() error { return fmt.Errorf("not done after %v", r.limit()) }
 
-// limited returns a context for one step.
-func (r *running) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, r.limit(), r.late())
+// withLimit returns a context for one step.
+func (r *loadRun) withLimit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.limit(), r.lateError())
 }
 
 // create creates the counters, and waits until the functions are done with that.
-func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
+func (r *loadRun) create(ctx context.Context, fail func(error)) (usage, error) {
 	digits := len(strconv.Itoa(r.Counters)) // the same for all, so that ids sort by their number
 	for n := range r.Counters {
 		c, err := r.createOne(ctx, fail, fmt.Sprintf("demo-%0*d", digits, n+1))
@@ -150,8 +150,8 @@ func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 
 // createOne creates a counter. A timer bounds the step. A limited context would not do: it would
 // end the counter's listener, which lives on.
-func (r *running) createOne(ctx context.Context, fail func(error), id string) (*counter, error) {
-	late := time.AfterFunc(r.limit(), func() { fail(r.late()) })
+func (r *loadRun) createOne(ctx context.Context, fail func(error), id string) (*counter, error) {
+	late := time.AfterFunc(r.limit(), func() { fail(r.lateError()) })
 	defer late.Stop()
 
 	client := r.stack.Clients[0]
@@ -168,8 +168,8 @@ func (r *running) createOne(ctx context.Context, fail func(error), id string) (*
 
 // settle waits until the roll-ups cover every increment and every event is acknowledged. It returns
 // what the stack has done until then.
-func (r *running) settle(ctx context.Context) (usage, error) {
-	ctx, cancel := r.limited(ctx)
+func (r *loadRun) settle(ctx context.Context) (usage, error) {
+	ctx, cancel := r.withLimit(ctx)
 	defer cancel()
 
 	for _, c := range r.counters {
@@ -188,12 +188,12 @@ func (r *running) settle(ctx context.Context) (usage, error) {
 	return usage{time.Now(), r.stack.Relay.Stats(), used.Counts}, err
 }
 
-// alone makes the lone increments, one at a time. The functions forget a counter about a cadence
-// after its last roll-up. A counter that has rested for two and a half is idle, on a slow machine
-// too.
-func (r *running) alone(ctx context.Context) error {
+// incrementAlone makes the lone increments, one at a time. The functions forget a counter about a
+// cadence after its last roll-up. A counter that has rested for two and a half is idle, on a slow
+// machine too.
+func (r *loadRun) incrementAlone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
-	for n := range r.Lone() {
+	for n := range r.LoneIncrements() {
 		c := r.counters[n%len(r.counters)]
 		last, _ := c.Last()
 		err := gax.Sleep(ctx, time.Until(last.Seen.Add(idle)))
@@ -214,16 +214,16 @@ func (r *running) alone(ctx context.Context) error {
 }
 
 // await waits until a counter's roll-up covers every increment.
-func (r *running) await(ctx context.Context, c *counter) error {
-	ctx, cancel := r.limited(ctx)
+func (r *loadRun) await(ctx context.Context, c *counter) error {
+	ctx, cancel := r.withLimit(ctx)
 	defer cancel()
 	return c.Await(ctx)
 }
 
-// together makes the other increments at the rate.
-func (r *running) together(ctx context.Context) error {
+// incrementTogether makes the other increments at the rate.
+func (r *loadRun) incrementTogether(ctx context.Context) error {
 	restart, up := errgroup.WithContext(ctx)
-	others := r.Increments - r.Lone()
+	others := r.Increments - r.LoneIncrements()
 	err := r.WriteAll(up, others, func(ctx context.Context, n int) error {
 		if r.Kill && n == (others-1)/2 {
 			r.stack.kill(up, restart)
@@ -242,8 +242,8 @@ func (s *Stack) kill(ctx context.Context, restart *errgroup.Group) {
 }
 
 // increment makes one increment.
-func (r *running) increment(ctx context.Context, c *counter) error {
-	ctx, cancel := r.limited(ctx)
+func (r *loadRun) increment(ctx context.Context, c *counter) error {
+	ctx, cancel := r.withLimit(ctx)
 	defer cancel()
 
 	err := c.Add(ctx, func(ctx context.Context) (time.Time, error) { return c.shards.Increment(ctx, 1) })
@@ -256,7 +256,7 @@ func (r *running) increment(ctx context.Context, c *counter) error {
 
 // result compares what was acknowledged with what was rolled up. It leaves out what the stack did
 // to create the counters.
-func (r *running) result(created usage, began time.Time, end usage) Result {
+func (r *loadRun) result(created usage, began time.Time, end usage) Result {
 	result := Result{
 		Increments:  r.Increments,
 		Expected:    make(map[string]int64),

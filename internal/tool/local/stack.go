@@ -145,7 +145,7 @@ func (s *Stack) start(ctx context.Context) error {
 
 // startDeliveries starts the relay and the queue.
 func (s *Stack) startDeliveries() (err error) {
-	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wants})
+	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wantsEvent})
 	s.onStop(s.Relay.Close)
 	s.RelayAddr, err = s.serve(s.Relay)
 	if err != nil {

@@ -88,7 +88,7 @@ func (f *folding) foldOne(ctx context.Context, surplus *firestore.DocumentRef, f
 		if err == nil {
 			return nil
 		}
-		if overtaken(err) {
+		if isOvertaken(err) {
 			continue
 		}
 		failures++
@@ -110,9 +110,9 @@ func (f *folding) move(ctx context.Context, surplus *firestore.DocumentSnapshot,
 	})
 }
 
-// overtaken reports whether a commit was refused because the document had changed since it was
+// isOvertaken reports whether a commit was refused because the document had changed since it was
 // read. Either a client was faster, or the commit was applied before and that answer was lost.
-func overtaken(err error) bool {
+func isOvertaken(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.NotFound, codes.Aborted:
 		return true

@@ -118,9 +118,9 @@ func (s *stage) clear(ctx context.Context) {
 	_ = s.close()
 }
 
-// at turns to the document at a path, and to the users who may make requests of it when it has
+// turnTo turns to the document at a path, and to the users who may make requests of it when it has
 // these fields.
-func (s *stage) at(path string, own fields) {
+func (s *stage) turnTo(path string, own fields) {
 	s.path, s.has, s.users = path, nil, users(s.text, path, own)
 	s.copies[path] = true
 }
@@ -260,7 +260,7 @@ func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answer
 		counted[name] = valueOf(t, name, 1)
 	}
 	trial.counted = &counted
-	s.at(d.Path, trial.own)
+	s.turnTo(d.Path, trial.own)
 	err = j.copyRead(ctx, s)
 	if err != nil {
 		return nil, err
@@ -392,7 +392,7 @@ const noGuess = "no user and no change that was guessed is allowed"
 
 // unknown says why no guess of a method was allowed.
 func (s *stage) unknown(methods []string) string {
-	said := s.rules.said(s.path, methods...)
+	said := s.rules.bodyText(s.path, methods...)
 	var asked []string
 	for _, claim := range claims.FindAllStringSubmatch(said, -1) {
 		name := claim[1] + claim[2]
@@ -417,7 +417,7 @@ func (j *Judge) copyRead(ctx context.Context, s *stage) error {
 	if j.Read == nil {
 		return nil
 	}
-	for _, pattern := range readIn(s.rules.said(s.path, writeMethods...)) {
+	for _, pattern := range readIn(s.rules.bodyText(s.path, writeMethods...)) {
 		for _, u := range slices.Concat(s.users[2:], s.users[:2]) {
 			at := s.rules.fill(pattern, s.path, u)
 			if len(s.copies) > maxRead || s.copies[at] || !isDocument(at) {
@@ -463,14 +463,14 @@ func (j *Judge) Others(ctx context.Context, routes route.Routes) (answers []Answ
 		if err != nil {
 			return nil, err
 		}
-		answers = joined(answers, a)
+		answers = withAnswer(answers, a)
 	}
 	return answers, nil
 }
 
-// joined returns the answers with another one. If it says the same of another method than the last,
-// one says both.
-func joined(answers []Answer, a Answer) []Answer {
+// withAnswer returns the answers with another one. If it says the same of another method than the
+// last, one says both.
+func withAnswer(answers []Answer, a Answer) []Answer {
 	if len(answers) > 0 {
 		last := &answers[len(answers)-1]
 		isSame := last.Kind == a.Kind && last.Path == a.Path && last.User == a.User && slices.Equal(last.Lines, a.Lines)
@@ -493,7 +493,7 @@ func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
 		}
 	}
 
-	s.at(path, nil)
+	s.turnTo(path, nil)
 	before := &r.before
 	if r.Method == "create" {
 		before = none

@@ -98,7 +98,7 @@ func Invent(text string, t *route.Template) []Document {
 		}
 	}
 	path := strings.Join(ids, "/")
-	said := r.said(path, writeMethods...)
+	said := r.bodyText(path, writeMethods...)
 
 	few, many := make(fields), make(fields)
 	for _, found := range fieldOf.FindAllStringSubmatch(said, -1) {

@@ -165,7 +165,7 @@ func (r *reader) statement(b *readBlock) {
 		name := r.parts[1]
 		b.functions[name] = r.body()
 	case r.accept(allowed):
-		g := grant{methods: listed(r.parts[1]), line: line}
+		g := grant{methods: namesIn(r.parts[1]), line: line}
 		if strings.HasPrefix(r.parts[2], ":") {
 			g.condition = r.condition()
 		}
@@ -218,8 +218,8 @@ func (r *reader) match(b *readBlock, line int) {
 	r.read(inner)
 }
 
-// listed returns the names in a list with commas.
-func listed(list string) []string {
+// namesIn returns the names in a list with commas.
+func namesIn(list string) []string {
 	return strings.FieldsFunc(list, func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
 }
 
@@ -380,7 +380,7 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 		if first == nil {
 			continue
 		}
-		of := b.of(routes)
+		of := b.firstRoutePath(routes)
 		if of != "" {
 			all = append(all, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
 				b.line, first.line, strings.Join(both, ", "), of))
@@ -397,7 +397,7 @@ func (r *Rules) Closed(routes route.Routes) (paths []string) {
 	}
 	for _, of := range routes {
 		path := of.Pattern().String()
-		opens := func(b *readBlock) bool { return slices.Contains(b.writes(), "create") && b.meets(of) }
+		opens := func(b *readBlock) bool { return slices.Contains(b.writes(), "create") && b.matchesRoute(of) }
 		if !areShards(of) && !slices.Contains(paths, path) && !slices.ContainsFunc(r.blocks, opens) {
 			paths = append(paths, path)
 		}
@@ -415,13 +415,13 @@ func (b *readBlock) writes() (methods []string) {
 	return methods
 }
 
-// of returns the first of the routes' paths that some of the block's documents have; "" if none
-// have any.
-func (b *readBlock) of(routes route.Routes) string {
+// firstRoutePath returns the first of the routes' paths that some of the block's documents have; ""
+// if none have any.
+func (b *readBlock) firstRoutePath(routes route.Routes) string {
 	for _, r := range routes {
 		_, holds := r.Template.Counter(b.example())
 		switch {
-		case b.meets(r):
+		case b.matchesRoute(r):
 			return r.Pattern().String()
 		case holds, b.matches.MatchString("/" + Request{at: r.Template.Segments()}.Path()):
 			return r.Template.String()
@@ -430,8 +430,8 @@ func (b *readBlock) of(routes route.Routes) string {
 	return ""
 }
 
-// meets reports whether some of the block's documents are a route's.
-func (b *readBlock) meets(r *route.Route) bool {
+// matchesRoute reports whether some of the block's documents are a route's.
+func (b *readBlock) matchesRoute(r *route.Route) bool {
 	return r.Covers(b.example()) || b.matches.MatchString("/"+Request{at: r.Pattern()}.Path())
 }
 
@@ -450,13 +450,13 @@ func (b *readBlock) example() string {
 // called matches the name of a function that a text calls. Strings are blank.
 var called = regexp.MustCompile(`\b(\w+)\s*\(`)
 
-// maxSaid bounds, in bytes, what said returns. Firestore evaluates no more than 1,000 expressions
+// maxSaid bounds, in bytes, what bodyText returns. Firestore evaluates no more than 1,000 expressions
 // for a request, so few conditions that it takes are longer.
 const maxSaid = 16 << 10
 
-// said returns what the conditions say under which one of the methods is allowed for a document,
-// with the bodies of all functions that they call, and that these call.
-func (r *Rules) said(path string, methods ...string) string {
+// bodyText returns what the conditions say under which one of the methods is allowed for a
+// document, with the bodies of all functions that they call, and that these call.
+func (r *Rules) bodyText(path string, methods ...string) string {
 	var all strings.Builder
 	seen := make(map[string]bool)
 	var add func(b *readBlock, text string)

@@ -104,7 +104,7 @@ func TestNamesBeyondASCII(t *testing.T) {
 	if got, want := r.Lines("größe/1", "create"), []int{4}; !slices.Equal(got, want) {
 		t.Errorf("lines %v, want %v", got, want)
 	}
-	if said := r.said("größe/1", "update"); !strings.Contains(said, "a('größe')") {
+	if said := r.bodyText("größe/1", "update"); !strings.Contains(said, "a('größe')") {
 		t.Errorf("said %q", said)
 	}
 }
@@ -122,7 +122,7 @@ func TestLines(t *testing.T) {
 // What conditions say is what they and all functions say that they call, in any scope.
 func TestSaid(t *testing.T) {
 	r := Parse(in("function a() { return b() && c(); }\nfunction b() { return request.auth.uid == resource.data.author; }\nfunction d() { return 'no'; }\nmatch /posts/{p} {\n function c() { return a(); }\n allow write: if a() && x('d()');\n allow read: if d();\n}"))
-	said := r.said("posts/1", writeMethods...)
+	said := r.bodyText("posts/1", writeMethods...)
 	for text, want := range map[string]bool{"resource.data.author": true, "'no'": false} {
 		if strings.Contains(said, text) != want {
 			t.Errorf("%s is said: %v in\n%s", text, !want, said)

@@ -60,11 +60,12 @@ func (b *block) asks(does string) term {
 	if does == "lists" {
 		who += " && listsAtMost(100)"
 	}
-	return undecided("who " + does + " " + b.all() + ", such as " + who)
+	return undecided("who " + does + " " + b.wholeDocuments() + ", such as " + who)
 }
 
-// all returns the path of the documents, and says that a read shows more than their totals.
-func (b *block) all() string {
+// wholeDocuments returns the path of the documents, and says that a read shows more than their
+// totals.
+func (b *block) wholeDocuments() string {
 	if b.home != nil && b.home.Existing {
 		return b.path.String() + ", all of its fields"
 	}
@@ -136,7 +137,7 @@ func (b *block) readsTotals() []term {
 	case !b.home.Existing && !slices.ContainsFunc(b.summed, isHidden):
 		return nil
 	case owner != "":
-		return []term{{"request.auth.uid == " + owner, "who else gets " + b.all()}}
+		return []term{{"request.auth.uid == " + owner, "who else gets " + b.wholeDocuments()}}
 	default:
 		return []term{b.asks("gets")}
 	}
@@ -173,7 +174,7 @@ func (s source) isShown(isOwned bool) bool {
 	counts := s.By == nil && isBelow && byWriter && !isOwned
 
 	isHidden := func(t route.Total) bool {
-		isState := func(c route.Condition) bool { return !isTime(c) || liesAhead(c.Field) }
+		isState := func(c route.Condition) bool { return !isTime(c) || isFutureTime(c.Field) }
 		isAmount := t.Aggregate != route.Count || !counts
 		return isAmount || slices.ContainsFunc(t.Where, isState)
 	}

@@ -47,7 +47,7 @@ func (b *block) untouched(isNew bool) []term {
 	var terms []term
 	if isNew {
 		for _, name := range b.home.Totals() {
-			terms = append(terms, term{text: b.begins(name) + "(" + quoted(name) + ")"})
+			terms = append(terms, term{text: b.beginFunction(name) + "(" + quoted(name) + ")"})
 		}
 		return append(terms, term{text: "lacks(" + list(b.reserved()) + ")"})
 	}
@@ -62,9 +62,9 @@ func (b *block) untouched(isNew bool) []term {
 	return append(terms, conditions(tally("num_shards"), tally("took"))...)
 }
 
-// begins returns the function of the rules by which a total begins: sums and counts of nothing are
-// 0, the others null.
-func (b *block) begins(name string) string {
+// beginFunction returns the function of the rules by which a total begins: sums and counts of
+// nothing are 0, the others null.
+func (b *block) beginFunction(name string) string {
 	a := b.total(name).Aggregate
 	if a == route.Sum || a == route.Count {
 		return "isUncounted"
@@ -116,7 +116,7 @@ func (b *block) values(isNew bool) []term {
 	if b.shards() == nil {
 		terms = append(terms, term{text: "namesWriter(" + list(b.keyed()) + ")"})
 	}
-	if isOf(b.path, "inbox", "mail", "message") { // elsewhere "from" is a time or a place, too
+	if isNamedLike(b.path, "inbox", "mail", "message") { // elsewhere "from" is a time or a place, too
 		terms = append(terms, term{text: "(isLeft('from') || request.resource.data.get('from', request.auth.uid) == request.auth.uid)"})
 	}
 	var states []state
@@ -188,12 +188,12 @@ func (b *block) group(s source, isNew bool) []term {
 		isMoved := k.Function.OfTime() || !b.ownID()
 		switch {
 		case b.isHeld(k.Field) && k.Function.OfTime():
-		case k.Function.OfTime() && !liesAhead(k.Field):
+		case k.Function.OfTime() && !isFutureTime(k.Field):
 			terms = append(terms, term{text: "isDated(" + fieldPath(k.Field) + ")"})
 		case !isNew && isMoved:
 			terms = append(terms, term{text: "isLeft(" + fieldPath(k.Field) + ")"})
 		case k.Function.OfTime():
-			terms = append(terms, undecided(howFar(k.Field)))
+			terms = append(terms, undecided(askHowFar(k.Field)))
 		case k.Function == route.Text:
 			terms = append(terms, b.key(s, k.Field, isNew)...)
 		case b.ownID():
@@ -277,8 +277,8 @@ func (b *block) times(t route.Total) []term {
 	for _, f := range fields {
 		switch {
 		case b.isHeld(f):
-		case liesAhead(f):
-			terms = append(terms, b.unlessLeft(f, howFar(f)))
+		case isFutureTime(f):
+			terms = append(terms, b.unlessLeft(f, askHowFar(f)))
 		default:
 			terms = append(terms, term{text: "isNow(" + fieldPath(f) + ")"})
 		}
@@ -286,8 +286,8 @@ func (b *block) times(t route.Total) []term {
 	return terms
 }
 
-// howFar asks about a time that lies ahead by its nature.
-func howFar(f document.Field) string {
+// askHowFar asks about a time that lies ahead by its nature.
+func askHowFar(f document.Field) string {
 	return fmt.Sprintf("how far ahead %s may lie, such as %s < request.time + duration.value(30, 'd')", f, after(f))
 }
 
@@ -321,14 +321,15 @@ func isTime(c route.Condition) bool {
 // amounts returns the condition on what a client writes that a total adds up or compares, if the
 // total asks for no state. A person must say which amounts these may be.
 func (b *block) amounts(t route.Total) []term {
-	if t.Field == "" || t.Aggregate.OfTimes() || b.isHeld(t.Field) || len(b.asked(t)) > 0 {
+	if t.Field == "" || t.Aggregate.OfTimes() || b.isHeld(t.Field) || len(b.stateConditions(t)) > 0 {
 		return nil
 	}
 	return []term{b.unlessLeft(t.Field, fmt.Sprintf("what users may write into %s, such as %s in [1, 2, 3, 4, 5]", t.Field, after(t.Field)))}
 }
 
-// asked returns the conditions by which a total asks for a state, such as approved == true.
-func (b *block) asked(t route.Total) []route.Condition {
+// stateConditions returns the conditions by which a total asks for a state, such as approved ==
+// true.
+func (b *block) stateConditions(t route.Total) []route.Condition {
 	isNone := func(c route.Condition) bool { return isTime(c) || isBeginning(c) || b.isHeld(c.Field) }
 	return slices.DeleteFunc(slices.Clone(t.Where), isNone)
 }
@@ -342,7 +343,7 @@ type state struct {
 
 // join adds the state for which a total asks, if any.
 func (b *block) join(states []state, s source, t route.Total) []state {
-	asked := b.asked(t)
+	asked := b.stateConditions(t)
 	if len(asked) == 0 {
 		return states
 	}

@@ -65,12 +65,12 @@ var onePerUser = []string{
 
 // joins reports whether the documents of a path make users members of the document above.
 func joins(path route.Path) bool {
-	return len(path) > 2 && isOf(path, "attendee", "member", "membership", "participant")
+	return len(path) > 2 && isNamedLike(path, "attendee", "member", "membership", "participant")
 }
 
-// isOf reports whether the collection of a path is called like one of some words, or like several
-// of what the word means.
-func isOf(path route.Path, some ...string) bool {
+// isNamedLike reports whether the collection of a path is called like one of some words, or like
+// several of what the word means.
+func isNamedLike(path route.Path, some ...string) bool {
 	all := words(path.CollectionID())
 	return len(all) > 0 && slices.Contains(some, strings.TrimSuffix(all[len(all)-1], "s"))
 }
@@ -111,9 +111,9 @@ func ofUsers(t *route.Template) bool {
 	return isUser(strings.TrimSuffix(collection, "s")) || slices.Contains([]string{"people", "profiles"}, strings.ToLower(collection))
 }
 
-// liesAhead reports whether a time lies ahead by its nature, as its name says: that of a booking,
-// or when something is due.
-func liesAhead(f document.Field) bool {
+// isFutureTime reports whether a time lies ahead by its nature, as its name says: that of a
+// booking, or when something is due.
+func isFutureTime(f document.Field) bool {
 	ahead := func(word string) bool {
 		return slices.Contains([]string{
 			"begin", "begins", "booked", "booking", "deadline", "due", "end", "ends", "expire", "expires", "expiry",

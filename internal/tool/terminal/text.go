@@ -51,8 +51,8 @@ func Escape(text, keep string) string {
 	return b.String()
 }
 
-// Said returns the text of an error: a line for each of the errors that it joins.
-func Said(err error) string {
+// ErrorLines returns the text of an error: a line for each of the errors that it joins.
+func ErrorLines(err error) string {
 	many, ok := err.(interface{ Unwrap() []error })
 	joined := ok && err.Error() == errors.Join(many.Unwrap()...).Error()
 	if !joined {
@@ -61,7 +61,7 @@ func Said(err error) string {
 
 	var all []string
 	for _, err := range many.Unwrap() {
-		all = append(all, Said(err))
+		all = append(all, ErrorLines(err))
 	}
 	return strings.Join(all, "\n")
 }

@@ -46,14 +46,14 @@ func (s *Screen) wrapped(text string) string {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) == caret && len(rows) > 1 {
 			before := all[:len(all)-len(rows)]
-			all = append(before, pointed(rows, uniseg.StringWidth(line)-1)...)
+			all = append(before, withCaret(rows, uniseg.StringWidth(line)-1)...)
 			continue
 		}
 
 		rows = []string{line}
 		continues := i == 0 && s.midline
 		if !continues && uniseg.StringWidth(line) > s.width {
-			at := hangs(line, s.width)
+			at := hangingColumn(line, s.width)
 			rows = strings.Split(Hanging(line[:at], line[at:], s.width), "\n")
 		}
 		all = append(all, rows...)
@@ -67,9 +67,9 @@ func (s *Screen) wrapped(text string) string {
 // caret is alone in a line, and points at a place in the line before.
 const caret = "^"
 
-// pointed adds a caret below the place that it points at, in a line that is broken into rows. The
+// withCaret adds a caret below the place that it points at, in a line that is broken into rows. The
 // column is that of the whole line, of which a blank went with each break.
-func pointed(rows []string, column int) []string {
+func withCaret(rows []string, column int) []string {
 	for i, row := range rows {
 		indent := 0
 		if i > 0 {
@@ -84,9 +84,9 @@ func pointed(rows []string, column int) []string {
 	return rows
 }
 
-// hangs returns the place in a line below which its other lines begin: behind its mark and its
-// columns, if these end in the left half of the width, else behind its blanks.
-func hangs(line string, width int) int {
+// hangingColumn returns the place in a line below which its other lines begin: behind its mark and
+// its columns, if these end in the left half of the width, else behind its blanks.
+func hangingColumn(line string, width int) int {
 	at := len(line) - len(strings.TrimLeft(line, " "))
 	for {
 		next := strings.Index(line[at:], "  ")

@@ -58,8 +58,8 @@ func newPart(kind string, r *route.Route, id string) (*part, error) {
 // document returns the path of the part's document of a number.
 func (p *part) document(n int64) string { return fmt.Sprintf("%s/tally-demo-%d", p.collection, n) }
 
-// tried reports whether the functions may have received an event of a write.
-func (p *part) tried() bool {
+// hasWrites reports whether the functions may have received an event of a write.
+func (p *part) hasWrites() bool {
 	writes, inDoubt := p.Writes()
 	return len(writes) > 0 || inDoubt > 0
 }

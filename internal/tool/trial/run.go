@@ -82,7 +82,7 @@ func (r *run) try(ctx context.Context, report *Report) error {
 
 	r.Stage("waiting for the last roll-ups")
 	for _, p := range r.parts {
-		err := r.covered(ctx, p, r.limit(p))
+		err := r.awaitCovered(ctx, p, r.limit(p))
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (r *run) first(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
-	return r.rouse(ctx, p, func(ctx context.Context) error {
+	return r.wakeFunctions(ctx, p, func(ctx context.Context) error {
 		err := r.write(ctx, p)
 		if err == nil && p.LastCommit().IsZero() {
 			return fmt.Errorf("it is unknown whether the first increment of %s was applied; run the demo again", p.collection)
@@ -111,10 +111,10 @@ func (r *run) first(ctx context.Context, p *part) error {
 	})
 }
 
-// rouse makes a write, and waits for a roll-up that covers it. It writes again and again meanwhile,
-// because a new trigger may deliver nothing of what was written before it works. The error is
-// ErrSilent if no roll-up came within the limit.
-func (r *run) rouse(ctx context.Context, p *part, write func(context.Context) error) error {
+// wakeFunctions makes a write, and waits for a roll-up that covers it. It writes again and again
+// meanwhile, because a new trigger may deliver nothing of what was written before it works. The
+// error is ErrSilent if no roll-up came within the limit.
+func (r *run) wakeFunctions(ctx context.Context, p *part, write func(context.Context) error) error {
 	ctx, cancel := silentAfter(ctx, r.limit(p))
 	defer cancel()
 
@@ -124,7 +124,7 @@ func (r *run) rouse(ctx context.Context, p *part, write func(context.Context) er
 			return err
 		}
 
-		err = r.covered(ctx, p, r.again()+r.usually(p))
+		err = r.awaitCovered(ctx, p, r.retryTime()+r.usualTime(p))
 		if !errors.Is(err, ErrSilent) || ctx.Err() != nil {
 			return err
 		}
@@ -196,12 +196,12 @@ func (r *run) write(ctx context.Context, p *part) error {
 
 // limited returns a context for one write.
 func (r *run) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, r.again(), fmt.Errorf("no write succeeded within %v", r.again()))
+	return context.WithTimeoutCause(ctx, r.retryTime(), fmt.Errorf("no write succeeded within %v", r.retryTime()))
 }
 
-// covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
-// takes longer than the limit, the error is ErrSilent.
-func (r *run) covered(ctx context.Context, p *part, limit time.Duration) error {
+// awaitCovered waits until a roll-up is seen that covers every acknowledged write of the part. If
+// that takes longer than the limit, the error is ErrSilent.
+func (r *run) awaitCovered(ctx context.Context, p *part, limit time.Duration) error {
 	ctx, cancel := silentAfter(ctx, limit)
 	defer cancel()
 	return p.Await(ctx)

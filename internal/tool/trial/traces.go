@@ -79,7 +79,7 @@ func (r *run) clean(ctx context.Context) (left []string, err error) {
 	case unread != nil:
 		return left, unread
 	}
-	return left, fmt.Errorf("%s came back after the deletion", counted(len(left), "document"))
+	return left, fmt.Errorf("%s came back after the deletion", numberOf(len(left), "document"))
 }
 
 // deleteAll deletes what the trial wrote, and then the roll-ups. It waits in between until the
@@ -103,7 +103,7 @@ func (r *run) delete(ctx context.Context, paths []string) (committed time.Time, 
 			return deleteEach(tx, chunk)
 		}, firestore.WithCommitResponseTo(&commit))
 		if err != nil {
-			return committed, fmt.Errorf("deleting %s: %w", counted(len(chunk), "document"), err)
+			return committed, fmt.Errorf("deleting %s: %w", numberOf(len(chunk), "document"), err)
 		}
 		committed = commit.CommitTime()
 	}
@@ -123,7 +123,7 @@ func deleteEach(tx *firestore.Transaction, docs []*firestore.DocumentRef) error 
 // settle waits until the roll-ups of all parts that have writes cover a time, but not for long: the
 // functions may not run. Then it lingers, for events that come late.
 func (r *run) settle(ctx context.Context, deleted time.Time) error {
-	unwritten := func(p *part) bool { return !p.tried() }
+	unwritten := func(p *part) bool { return !p.hasWrites() }
 	rollUps := rollUpsOf(r.Config.Routes, slices.DeleteFunc(slices.Clone(r.begun), unwritten))
 	if len(rollUps) == 0 {
 		return nil
@@ -165,8 +165,8 @@ func (r *run) existing(ctx context.Context, paths []string) (there []string, err
 	return there, nil
 }
 
-// counted returns a number with its noun.
-func counted(n int, noun string) string {
+// numberOf returns a number with its noun.
+func numberOf(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

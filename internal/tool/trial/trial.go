@@ -71,13 +71,13 @@ func New(d *Deployment, o Options) (*Trial, error) {
 	}
 
 	if len(t.parts) == 0 {
-		return nil, t.impossible()
+		return nil, t.errImpossible()
 	}
 	return t, nil
 }
 
-// impossible is the error of a trial that can try nothing.
-func (t *Trial) impossible() error {
+// errImpossible is the error of a trial that can try nothing.
+func (t *Trial) errImpossible() error {
 	problems := []error{errors.New("the demo can try none of the deployed routes; it can try one such as")}
 	for _, s := range t.skipped {
 		problems = append(problems, errors.New("  "+s.would))
@@ -85,16 +85,16 @@ func (t *Trial) impossible() error {
 	return errors.Join(problems...)
 }
 
-// usually is how long a roll-up of the part takes at most where all is well: until the next one is
-// due.
-func (t *Trial) usually(p *part) time.Duration { return t.Config.Cadence + p.counter.Template.Every }
+// usualTime is how long a roll-up of the part takes at most where all is well: until the next one
+// is due.
+func (t *Trial) usualTime(p *part) time.Duration { return t.Config.Cadence + p.counter.Template.Every }
 
 // limit is how long a roll-up of the part may take until it covers a write.
-func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
+func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usualTime(p) }
 
-// again is how long one write may take, and how long after a write that no roll-up came to cover
-// the next one is made.
-func (t *Trial) again() time.Duration { return t.Timeout / 10 }
+// retryTime is how long one write may take, and how long after a write that no roll-up came to
+// cover the next one is made.
+func (t *Trial) retryTime() time.Duration { return t.Timeout / 10 }
 
 // String says what the trial will write, and where.
 func (t *Trial) String() string {

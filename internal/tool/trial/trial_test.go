@@ -171,7 +171,7 @@ func TestRouse(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		began, writes := time.Now(), 0
-		err := (&run{Trial: made}).rouse(t.Context(), made.parts[0], func(context.Context) error {
+		err := (&run{Trial: made}).wakeFunctions(t.Context(), made.parts[0], func(context.Context) error {
 			writes++
 			return nil
 		})

@@ -49,7 +49,7 @@ const tailSize = 8 << 10
 
 // output remembers the tail of what a process prints.
 type output struct {
-	hears io.Writer // gets all of it, too
+	onLine io.Writer // gets all of it, too
 
 	mu   sync.Mutex
 	tail []byte
@@ -57,7 +57,7 @@ type output struct {
 
 func (o *output) Write(p []byte) (int, error) {
 	o.remember(p)
-	return o.hears.Write(p)
+	return o.onLine.Write(p)
 }
 
 func (o *output) remember(p []byte) {

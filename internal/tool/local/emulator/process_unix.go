@@ -56,7 +56,7 @@ func startProcess(hears io.Writer, name string, args ...string) (*process, error
 		kill: sync.OnceFunc(func() { lifeline.Close() }),
 		done: make(chan struct{}),
 	}
-	p.output.hears = hears
+	p.output.onLine = hears
 
 	drained := make(chan struct{})
 	go func() {

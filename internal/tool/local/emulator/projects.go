@@ -33,7 +33,7 @@ func (w *projectWatch) Write(p []byte) (int, error) {
 		if !whole {
 			break
 		}
-		w.hear(line)
+		w.judgeLine(line)
 		w.line = rest
 	}
 
@@ -42,8 +42,8 @@ func (w *projectWatch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hear judges one line.
-func (w *projectWatch) hear(line []byte) {
+// judgeLine judges one line.
+func (w *projectWatch) judgeLine(line []byte) {
 	found := otherProject.FindSubmatch(line)
 	if found == nil || len(w.told) == maxProjects {
 		return

@@ -55,7 +55,7 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 		case err != nil:
 			return fmt.Errorf("emulator: could not follow its requests: %w", err)
 		}
-		j.hear(settling, message)
+		j.judgeMessage(settling, message)
 	}
 }
 
@@ -120,8 +120,8 @@ type value struct {
 // field returns a field of a map, an empty value if there is none.
 func (v value) field(name string) value { return v.MapValue.Fields[name] }
 
-// hear judges a message of the feed, a trial or several. Doubts are settled until ctx ends.
-func (j *judge) hear(ctx context.Context, message []byte) {
+// judgeMessage judges a message of the feed, a trial or several. Doubts are settled until ctx ends.
+func (j *judge) judgeMessage(ctx context.Context, message []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 

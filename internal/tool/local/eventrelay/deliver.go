@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An accepted message, with all its copies. One acknowledgement ends it.
-type accepted struct {
+// An acceptedMessage message, with all its copies. One acknowledgement ends it.
+type acceptedMessage struct {
 	Message
 	until time.Time // when it is given up; zero: never
 	end   func()    // called once it is acknowledged or given up
@@ -15,12 +15,12 @@ type accepted struct {
 }
 
 // over reports whether the message has had its time.
-func (m *accepted) over() bool { return !m.until.IsZero() && !time.Now().Before(m.until) }
+func (m *acceptedMessage) over() bool { return !m.until.IsZero() && !time.Now().Before(m.until) }
 
 // deliver brings copy c of the message to one target after another until the message is
 // acknowledged, or given up. It makes at least one delivery, even if another copy is acknowledged
 // first: a copy that has left cannot be recalled.
-func (r *Relay) deliver(ctx context.Context, m *accepted, c int) {
+func (r *Relay) deliver(ctx context.Context, m *acceptedMessage, c int) {
 	defer r.end()
 
 	faults := r.options.Faults
@@ -99,7 +99,7 @@ func (r *Relay) post(ctx context.Context, target string, m Message) bool {
 // finish counts the end of a delivery. It acknowledges the message if the delivery was answered 2xx
 // and that answer was not lost. If it was not, and the message has had its time, finish gives the
 // message up.
-func (r *Relay) finish(m *accepted, answered, lost bool) {
+func (r *Relay) finish(m *acceptedMessage, answered, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 

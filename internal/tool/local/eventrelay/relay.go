@@ -186,7 +186,7 @@ func (r *Relay) Deliver(e Event) error {
 // zero, nothing but a 2xx answer ends them. When a delivery is first answered 2xx, or the time is
 // over, the Relay calls ended, which may not use the Relay.
 func (r *Relay) Send(message Message, until time.Time, ended func()) error {
-	m := &accepted{Message: message, until: until, end: ended, ended: make(chan struct{})}
+	m := &acceptedMessage{Message: message, until: until, end: ended, ended: make(chan struct{})}
 	n := r.options.Faults.copies(m.ID())
 
 	r.mu.Lock()
