@@ -239,8 +239,9 @@ func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) 
 	return err
 }
 
-// expiredMessages are the beginnings of Firestore's messages about a transaction that has expired, or
-// that it does not know. A text about a document begins otherwise, whatever the document's path is.
+// expiredMessages are the beginnings of Firestore's messages about a transaction that has expired,
+// or that it does not know. A text about a document begins otherwise, whatever the document's path
+// is.
 var expiredMessages = []string{
 	"The referenced transaction has expired", // https://github.com/googleapis/google-cloud-php/issues/5396
 	"Invalid transaction",                    // https://github.com/googleapis/repo-automation-bots/issues/4481

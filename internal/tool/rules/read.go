@@ -450,8 +450,8 @@ func (b *readBlock) example() string {
 // called matches the name of a function that a text calls. Strings are blank.
 var called = regexp.MustCompile(`\b(\w+)\s*\(`)
 
-// maxSaid bounds, in bytes, what bodyText returns. Firestore evaluates no more than 1,000 expressions
-// for a request, so few conditions that it takes are longer.
+// maxSaid bounds, in bytes, what bodyText returns. Firestore evaluates no more than 1,000
+// expressions for a request, so few conditions that it takes are longer.
 const maxSaid = 16 << 10
 
 // bodyText returns what the conditions say under which one of the methods is allowed for a
