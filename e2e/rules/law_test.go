@@ -25,7 +25,7 @@ import (
 var (
 	lawSeed    = flag.Uint64("law.seed", 1, "of the routes and attacks of TestLaw")
 	lawSets    = flag.Int("law.sets", 60, "how many random sets of routes TestLaw makes")
-	lawAll     = flag.Bool("law.all", false, "TestEachCondition tries each condition under all routes that make one of its kind")
+	lawAll     = flag.Bool("law.all", false, "TestEachCondition tries each condition under all routes that make one of its kind, and TestLaw makes each request that the routes of lawRoutes plan")
 	lawAttacks = flag.Int("law.attacks", 40, "how many requests TestLaw makes for each set of routes")
 )
 
@@ -1079,6 +1079,18 @@ func (w *world) plan() (all []*probe) {
 	return all
 }
 
+// some returns one in five requests of a plan, others for each seed; at night it returns all.
+func some(plan []*probe) (all []*probe) {
+	const step = 5
+	if *lawAll {
+		return plan
+	}
+	for i := int(*lawSeed % step); i < len(plan); i += step {
+		all = append(all, plan[i])
+	}
+	return all
+}
+
 // users are who makes honest requests of a document: a user, of some documents also no one, and
 // somebody who may not write.
 func (w *world) users(path string) []user {
@@ -1103,7 +1115,9 @@ func (w *world) probesOf(path string) (all []*probe) {
 			add("write", func() (string, bool) { return w.request(u, writes(write()), what+" "+path) })
 		}
 		send(func() *firestorepb.Write { return w.whole(u, path, "", nil) }, "set")
-		send(func() *firestorepb.Write { return w.partial(u, path, "", nil) }, "merge into")
+		if w.docs[path] != nil { // else a merge makes what a set makes
+			send(func() *firestorepb.Write { return w.partial(u, path, "", nil) }, "merge into")
+		}
 		send(func() *firestorepb.Write { return w.partial(u, path, "x", int64(1)) }, "merge x into")
 		send(func() *firestorepb.Write { return set(path, w.encoded(w.docs[path])) }, "write again")
 		add("delete", func() (string, bool) { return w.request(u, writes(remove(path)), "delete "+path) })
@@ -1150,7 +1164,9 @@ func (w *world) twists(path string) (all []*probe) {
 			}
 			sent[text] = true
 			add(f, func() *firestorepb.Write { return w.whole(eve, path, f, v) }, fmt.Sprint(f, "=", v, " in a set of"))
-			add(f, func() *firestorepb.Write { return w.partial(eve, path, f, v) }, fmt.Sprint(f, "=", v, " in a merge into"))
+			if w.docs[path] != nil {
+				add(f, func() *firestorepb.Write { return w.partial(eve, path, f, v) }, fmt.Sprint(f, "=", v, " in a merge into"))
+			}
 		}
 	}
 
@@ -1356,7 +1372,7 @@ func TestLaw(t *testing.T) {
 			}
 			w := newWorld(t, text, l, *lawSeed)
 			if lawRoutes[name] != "" {
-				if _, why := w.probes(w.plan()); why != "" {
+				if _, why := w.probes(some(w.plan())); why != "" {
 					t.Errorf("%s\n%s\n%v", why, text, l.answers)
 				}
 				return
