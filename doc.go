@@ -42,6 +42,8 @@
 //   - cmd/tally parses, calls and prints. Its package counters has the commands about counters.
 //     Its packages session, counter, court, draft, settings and command have what commands share.
 //     internal/tool/terminal shows text, tables, progress and questions.
+//   - internal/tool/mistakes has the sentences about mistakes in routes, and says what to write
+//     instead. The functions do not link it.
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
 //   - internal/tool/rules writes security rules for routes, reads those of an app, and judges on an

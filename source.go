@@ -125,7 +125,6 @@ import "embed"
 //go:embed rollup/route/doc.go
 //go:embed rollup/route/edition.go
 //go:embed rollup/route/indexes.go
-//go:embed rollup/route/instead.go
 //go:embed rollup/route/judge.go
 //go:embed rollup/route/key.go
 //go:embed rollup/route/levels.go

@@ -10,6 +10,7 @@ import (
 	"github.com/firestore-tally/tally/cmd/tally/command"
 	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/tool/doctor"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +28,7 @@ func indexesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		parsed, err := route.Parse(cmp.Or(routes, settings.Variables(folder)["TALLY_ROUTES"], route.Default))
+		parsed, err := mistakes.Parse(cmp.Or(routes, settings.Variables(folder)["TALLY_ROUTES"], route.Default))
 		if err != nil {
 			return err
 		}

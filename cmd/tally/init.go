@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/cmd/tally/command"
 	"github.com/firestore-tally/tally/cmd/tally/draft"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -184,11 +185,11 @@ func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 			return nil, fmt.Errorf("--alert-email: %w", err)
 		}
 	}
-	routes, err := route.Parse(a.routes)
+	routes, err := mistakes.Parse(a.routes)
 	if err != nil {
 		return nil, err
 	}
-	if why := routes.WithoutSummer(nil); why != "" {
+	if why := mistakes.WithoutSummer(routes, nil); why != "" {
 		return nil, errors.New(why)
 	}
 	err = a.readDatabases(folder, routes)

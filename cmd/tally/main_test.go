@@ -220,7 +220,7 @@ func TestMistakes(t *testing.T) {
 		{"no instances", []string{"demo", "--instances", "0"}, nil, []string{"--instances 0: want at least 1"}},
 		{"schedule", []string{"dev", "--every", "0s"}, nil, []string{"--every 0s: want more than 0"}},
 		{"project id", []string{"dev", "--project", "My Project"}, nil, []string{`"My Project" is not a project id`, "lowercase"}},
-		{"route", []string{"dev"}, []string{"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{s} : count"}, []string{"TALLY_ROUTES: the roll-up path uses the last capture {s}", "-> rollups/{s} : count\n", " ^\n"}},
+		{"route", []string{"dev"}, []string{"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{s} : count"}, []string{"TALLY_ROUTES: {s} is the document's own ID", "-> rollups/{s} : count\n", " ^\n"}},
 		{"a cadence of more than a day", []string{"demo"}, []string{"TALLY_CADENCE=25h"}, []string{"TALLY_CADENCE=25h0m0s: want at most 24h0m0s"}},
 		{"Firestore's port", []string{"dev", "--firestore-port", busy, "--functions-port", functions}, nil, []string{busy, "in use", "--firestore-port"}},
 		{"a function's port", []string{"dev", "--firestore-port", free, "--functions-port", busy}, nil, []string{"port " + busy + " is in use", "--functions-port"}},

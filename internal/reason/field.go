@@ -107,7 +107,7 @@ func (d Document) similarField(f document.Field, except []document.Field) string
 	best := ""
 	for _, name := range sortedNames(siblings) {
 		taken := slices.Contains(except, document.FieldOf(append(slices.Clone(above), name)...))
-		if !taken && Nearly(name, last) && (best == "" || route.Distance(name, last) < route.Distance(best, last)) {
+		if !taken && Nearly(name, last) && (best == "" || Distance(name, last) < Distance(best, last)) {
 			best = name
 		}
 	}
@@ -235,5 +235,28 @@ func Shown(v any) string {
 func Nearly(a, b string) bool {
 	const unlike = 3 // one character in so many may differ
 	a, b = strings.ToLower(a), strings.ToLower(b)
-	return a != "" && b != "" && unlike*route.Distance(a, b) <= max(len(a), len(b))
+	return a != "" && b != "" && unlike*Distance(a, b) <= max(len(a), len(b))
+}
+
+// Distance returns how many characters must be changed, added or taken away to turn from into to.
+func Distance(from, to string) int {
+	b := []rune(to)
+	row := make([]int, len(b)+1) // row[j] is the distance between the part of from that was read and the first j characters of b
+	for j := range row {
+		row[j] = j
+	}
+
+	for i, r := range []rune(from) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, s := range b {
+			changed := diagonal
+			if r != s {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }

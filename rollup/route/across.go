@@ -107,20 +107,20 @@ func (text source) checkAcross(n routeNode, at int, keys []Key, used []string) e
 	isUsed := func(s segmentNode) bool { return s.Capture && slices.Contains(used, s.String()) }
 	pattern := pathOf(n.pattern)
 	if keys == nil || slices.ContainsFunc(n.pattern[at:], isUsed) {
-		return text.mistake(n.pattern[at].at, "the roll-up path does not use %v; counters that differ only in it would share one roll-up: %s", pattern[at], n.insteadOfUnused())
+		return text.mistake(n.pattern[at].at, "capture that the template lacks", pattern[at], pattern, keys)
 	}
 
 	below, last := pattern[:at+1], pattern[len(pattern)-2:]
 	if len(below)+len(last) < len(pattern) {
-		return text.mistake(n.pattern[at].at, "the roll-up path does not use %v, so the documents count in collections %s at any depth below %s; spell the source %s/%s", pattern[at], last[0], pattern[:at], below, last)
+		return text.mistake(n.pattern[at].at, "route across two parents", pattern[at], pattern[:at], last)
 	}
 	if pattern[at-1].Name == last[0].Name {
-		return text.mistake(n.pattern[at].at, "the roll-up path does not use %v, so the documents %s would count, too: call the collections below them otherwise, or keep all documents in one collection", pattern[at], below)
+		return text.mistake(n.pattern[at].at, "route across parents of its own collection", pattern[at], below)
 	}
 
 	for i, k := range keys {
 		if k.Function.OfTime() {
-			return text.mistake(n.by[i].at, "the roll-up path does not use %v, and a route across parents has no days, weeks or months; keep the documents in one collection, as in %s by %s", pattern[at], last, join(keys, ", "))
+			return text.mistake(n.by[i].at, "day across parents", pattern[at], last, keys)
 		}
 	}
 	return nil
@@ -141,8 +141,7 @@ func (text source) checkBest(n totalNode, t Total, r *Route) error {
 	if !r.Across() || !t.Aggregate.best() {
 		return nil
 	}
-	return text.mistake(n.at, "a route across parents, whose roll-up path does not use %v, has no %s: its query would go through the values of other documents, too; sum, count or average them, or keep the documents in one collection, as in %s",
-		r.pattern[r.across], t.Aggregate, r.pattern[r.across+1:])
+	return text.mistake(n.at, "best value across parents", t.Aggregate, r.pattern[r.across], r.pattern[r.across+1:])
 }
 
 // checkRange checks that a route can have the condition if it goes across parents.
@@ -150,6 +149,5 @@ func (text source) checkRange(n conditionNode, c Condition, r *Route) error {
 	if !r.Across() || !c.Operator.Range() {
 		return nil
 	}
-	return text.mistake(n.operator.from, "a route across parents, whose roll-up path does not use %v, compares the documents' paths already, and a query has a range of one field; test with == or in, let the app keep a field that says it, or keep the documents in one collection, as in %s",
-		r.pattern[r.across], r.pattern[r.across+1:])
+	return text.mistake(n.operator.From, "range across parents", r.pattern[r.across], r.pattern[r.across+1:])
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+var update = flag.Bool("update", false, "write the ids of times into the file of the web client's tests")
 
 // An idCase is a time, and the ids of its day, week and month in a zone; "" if no counter is of it.
 type idCase struct {

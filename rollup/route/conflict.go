@@ -31,13 +31,9 @@ func (p *problems) note(err error) {
 	p.first = append(p.first, err)
 }
 
-// add adds a problem of a route. It formats the text only if the error will list it.
-func (p *problems) add(r *Route, format string, args ...any) {
-	if len(p.first) == maxProblems {
-		p.more++
-		return
-	}
-	p.note(fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
+// add adds a mistake of a route that does not go together with others.
+func (p *problems) add(r *Route, kind string, values ...any) {
+	p.note(&Mistake{Kind: kind, Values: values, Route: r})
 }
 
 // join returns one error for all problems. It returns nil if there are none.
@@ -57,7 +53,7 @@ func (rs Routes) conflicts(p *problems) {
 				r.overlaps(other, p)
 			}
 			if r.Template.canonical != other.Template.canonical && Overlap(r.template, other.template) {
-				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each its own roll-ups", other)
+				p.add(r, "roll-ups of two templates that may be one document", other)
 			}
 		}
 
@@ -69,10 +65,10 @@ func (rs Routes) conflicts(p *problems) {
 
 		for _, path := range own {
 			if Overlap(path, r.pattern) {
-				p.add(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", path)
+				p.add(r, "source among Tally's own documents", path)
 			}
 			if Overlap(path, r.template) {
-				p.add(r, "the roll-up %s is where Tally keeps %s; choose another path", r.template, path)
+				p.add(r, "roll-up among Tally's own documents", r.template, path)
 			}
 		}
 	}
@@ -84,11 +80,11 @@ func (rs Routes) conflicts(p *problems) {
 		for _, r := range t.Routes {
 			for _, total := range r.Totals {
 				if other := seen[total.Name]; other != nil {
-					p.add(r, "its total %q and that of route %q have one name in one roll-up; rename one of them with \"as\"", total.Name, other)
+					p.add(r, "total of two routes", total.Name, other)
 				}
 				seen[total.Name] = r
 				if slices.Contains(t.Labels(), total.Name) {
-					p.add(r, "its total %q has the name of a capture, and the roll-up has the capture's id in a field of that name; rename the total with \"as\"", total.Name)
+					p.add(r, "total with the name of a label", total.Name)
 				}
 			}
 		}
@@ -101,15 +97,15 @@ func (rs Routes) conflicts(p *problems) {
 // other.
 func (r *Route) overlaps(other *Route, p *problems) {
 	if !r.AmongThoseOf(other) && !other.AmongThoseOf(r) {
-		p.add(r, "its source and that of route %q could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart", other)
+		p.add(r, "sources of two patterns that may be one document", other)
 		return
 	}
 
 	if r.Template.Every != other.Template.Every {
-		p.add(r, "it and route %q have the same source; say the same \"every\" in both", other)
+		p.add(r, "one source, and two of every", other)
 	}
 	if r.Template.canonical == other.Template.canonical && r.identity() == other.identity() {
-		p.add(r, "it and route %q make one roll-up of one source; put all totals into one of them", other)
+		p.add(r, "one source and one roll-up", other)
 	}
 }
 
@@ -122,8 +118,7 @@ func (r *Route) mustExist(rs Routes, p *problems) {
 	for _, other := range append(Routes{r}, rs...) {
 		for n := 2; n < len(other.pattern); n += 2 {
 			if Overlap(r.template, other.pattern[:n]) {
-				p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
-					r.template, other.pattern)
+				p.add(r, "roll-up above a source", r.template, other.pattern)
 				return
 			}
 		}
@@ -134,7 +129,7 @@ func (r *Route) mustExist(rs Routes, p *problems) {
 func (r *Route) mustBeOwned(rs Routes, p *problems) {
 	for _, other := range rs {
 		if r.Template.owner > 0 && !other.Template.Existing && Overlap(r.owner(), other.template) {
-			p.add(r, "it makes its roll-ups within %s, which Tally creates and removes itself by route %q; add the option existing there if the app writes it, or choose another document", r.owner(), other)
+			p.add(r, "owner that Tally creates", r.owner(), other)
 			return
 		}
 	}
@@ -149,8 +144,7 @@ func (r *Route) conflict(other *Route, p *problems) {
 
 	for _, t := range r.Totals {
 		if slices.Contains(document.CounterFields, t.Name) {
-			p.add(r, "the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; rename it with \"as\"",
-				t.Name, r.template)
+			p.add(r, "total with the name of a counter's field", t.Name, r.template)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func parsed(sentence []string) error {
 	for _, total := range n.totals {
 		for _, c := range total.where {
 			for _, v := range c.values {
-				if _, isLength := parseWindow(v.text); v.isAgo && !isLength {
+				if _, isLength := ParseAgo(v.Text); v.isAgo && !isLength {
 					return os.ErrInvalid
 				}
 				if _, err := text.value(v); err != nil && !v.isTime && !v.isAgo {
@@ -70,7 +70,7 @@ func parsed(sentence []string) error {
 		}
 	}
 	for _, o := range n.options {
-		if _, err := time.ParseDuration(o.duration.text); o.duration.kind != end && err != nil {
+		if _, err := time.ParseDuration(o.duration.Text); o.duration.Kind != End && err != nil {
 			return err
 		}
 	}
@@ -269,7 +269,7 @@ func isOf(kind, word string) bool {
 	case "duration":
 		return bare && noDuration == nil
 	case "length":
-		_, is := parseWindow(word)
+		_, is := ParseAgo(word)
 		return bare && is
 	default:
 		return strings.HasPrefix(word, `"`)

@@ -2,7 +2,6 @@ package route
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +10,7 @@ import (
 )
 
 // parseRoute parses one route, and checks everything that needs no other route.
-func parseRoute(text source, tokens []token) (*Route, error) {
+func parseRoute(text source, tokens []Token) (*Route, error) {
 	p := parser{source: text, tokens: tokens}
 	n, err := p.route()
 	if err != nil {
@@ -66,22 +65,22 @@ func (text source) path(nodes pathNode) (Path, error) {
 	path := make(Path, len(nodes))
 	for i, n := range nodes {
 		if n.Capture && strings.ContainsAny(n.Name, "{}=*") {
-			return nil, text.mistake(n.at, "%s", wantCapture)
+			return nil, text.mistake(n.at, "unusable capture")
 		}
 		if strings.ContainsAny(n.Name, "{}") {
-			return nil, text.mistake(n.at, "%q: a literal segment cannot have braces", n.Name)
+			return nil, text.mistake(n.at, "braces in a segment", n.Name)
 		}
 		if err := document.CheckID(n.Name); err != nil {
-			return nil, text.mistake(n.at, "segment %d %v", i+1, err)
+			return nil, text.mistake(n.at, "unusable segment", i+1, err)
 		}
 		path[i] = n.Segment
 	}
 
 	if len(path)%2 != 0 {
-		return nil, text.mistake(nodes[0].at, "%q names a collection; a document's path has an even number of segments, and this has %d: name a document of it, as in %s/{id}", path, len(path), path)
+		return nil, text.mistake(nodes[0].at, "path of a collection", path, len(path))
 	}
 	if len(path) > maxSegments {
-		return nil, text.mistake(nodes[0].at, "the path has %d segments; Firestore's limit is %d", len(path), maxSegments)
+		return nil, text.mistake(nodes[0].at, "too many segments", len(path), maxSegments)
 	}
 	return path, nil
 }
@@ -98,76 +97,33 @@ func (text source) keys(n routeNode) ([]Key, error) {
 
 		switch {
 		case i == maxKeys:
-			return nil, text.mistake(node.at, "a route has at most %d keys after \"by\"; let the app keep a field that says two of them", maxKeys)
+			return nil, text.mistake(node.at, "too many keys", maxKeys)
 		case slices.ContainsFunc(keys, func(other Key) bool { return other.Field == k.Field }):
-			return nil, text.mistake(node.at, "%s is a key twice", quoteField(k.Field))
+			return nil, text.mistake(node.at, "key twice", quoteField(k.Field))
 		case slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name }):
-			return nil, text.mistake(node.at, "two keys are called {%s}; name one of them with \"as\"", k.Name)
+			return nil, text.mistake(node.at, "two keys of one name", k.Name)
 		case k.Function.OfTime() && slices.ContainsFunc(keys, func(other Key) bool { return other.Function.OfTime() }):
-			return nil, text.mistake(node.at, "only one of the keys can be a day, a week or a month")
+			return nil, text.mistake(node.at, "two keys of time")
 		}
 		for _, s := range n.pattern {
 			if s.Capture && s.Name == k.Name {
-				return nil, text.mistake(s.at, "the pattern's capture has the name of the key {%s}; give one of them another name, a key with \"as\"", k.Name)
+				return nil, text.mistake(s.at, "capture with the name of a key", k.Name)
 			}
 		}
 		keys = append(keys, k)
 	}
 
-	says := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" || o.name.text == "within" })
+	says := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.Text == "existing" || o.name.Text == "within" })
 	if keys != nil && !says {
-		return nil, text.mistake(n.by[0].at, "a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents %s itself%s", pathOf(n.template), withinInstead(n, keys))
+		return nil, text.mistake(n.by[0].at, "by without existing", pathOf(n.template), keys)
 	}
 	return keys, nil
 }
 
-// withinInstead is the part of an error that follows the advice to say existing. It says that Tally
-// may create the documents if they are days, weeks or months.
-func withinInstead(n routeNode, keys []Key) string {
-	var owner Path
-	timed := false
-	for i, s := range n.template {
-		isTime := slices.ContainsFunc(keys, func(k Key) bool { return k.Function.OfTime() && k.Name == s.Name })
-		switch {
-		case s.Capture && isTime:
-			timed = true
-		case s.Capture:
-			owner = pathOf(n.template[:i+1])
-		}
-	}
-
-	if !timed {
-		return ""
-	}
-	if owner == nil {
-		return "; or say within, and Tally creates them"
-	}
-	if len(owner) == len(n.template) {
-		return "; or " + timeLast(owner, keys) + ", and Tally creates them while that document exists"
-	}
-	return fmt.Sprintf("; or say within %s, and Tally creates them while that document exists", owner)
-}
-
-// timeLast says how a template with an id behind that of a time is written so that Tally may create
-// its documents.
-func timeLast(template Path, keys []Key) string {
-	var above, time Path
-	for i := 0; i < len(template); i += 2 {
-		pair := template[i : i+2]
-		isTime := slices.ContainsFunc(keys, func(k Key) bool { return k.Function.OfTime() && k.Name == pair[1].Name })
-		if isTime {
-			time = pair
-		} else {
-			above = append(above, pair...)
-		}
-	}
-	return fmt.Sprintf("end the path in the time, as in %s : within %s", slices.Concat(above, time), above)
-}
-
 // key returns one key of a route.
 func (text source) key(n keyNode, route routeNode) (k Key, err error) {
-	if n.function.kind != end {
-		k.Function = Function(n.function.text)
+	if n.function.Kind != End {
+		k.Function = Function(n.function.Text)
 	}
 	k.Field, err = text.field(n.field)
 	if err != nil {
@@ -177,19 +133,19 @@ func (text source) key(n keyNode, route routeNode) (k Key, err error) {
 	if k.Function.OfTime() {
 		k.zone = utc
 	}
-	if n.zone.kind != end {
+	if n.zone.Kind != End {
 		name, err := text.unquote(n.zone)
 		if err != nil {
 			return k, err
 		}
 		k.zone, err = zoneOf(name)
 		if err != nil {
-			return k, text.mistake(n.zone.from, "%s %v", quoteValue(name), err)
+			return k, text.mistake(n.zone.From, "unknown time zone", quoteValue(name), err)
 		}
 	}
 
-	if n.name.kind != end {
-		k.Name = n.name.text
+	if n.name.Kind != End {
+		k.Name = n.name.Text
 		return k, nil
 	}
 	names := k.names()
@@ -227,15 +183,15 @@ func (text source) checkCaptures(n routeNode, keys []Key) error {
 		return err
 	}
 
-	for i, k := range keys {
+	for _, k := range keys {
 		name := Segment{Name: k.Name, Capture: true}.String()
 		if !slices.Contains(used, name) {
-			return text.mistake(n.template[0].at, "the roll-up path does not use %s, the key %s; all its groups would share one roll-up: end the path in %s, or write a total for each value, as in count() where %s == \"a\" as a", name, keys[i], name, keys[i].Field)
+			return text.mistake(n.template[0].at, "key that the template lacks", k.Name, k, k.Field)
 		}
 	}
 	for i, name := range used {
 		if keys != nil && slices.Contains(used[:i], name) {
-			return text.mistake(n.template[0].at, "the roll-up path uses %s twice; a route with \"by\" uses each capture once", name)
+			return text.mistake(n.template[0].at, "capture twice in the template", name)
 		}
 	}
 	for i, s := range n.pattern[:len(n.pattern)-1] {
@@ -250,7 +206,7 @@ func (text source) checkCaptures(n routeNode, keys []Key) error {
 func (text source) captured(pattern pathNode) ([]string, error) {
 	last := pattern[len(pattern)-1]
 	if !last.Capture {
-		return nil, text.mistake(last.at, "the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+		return nil, text.mistake(last.at, "pattern without a capture at its end", last.Name)
 	}
 
 	var captured []string
@@ -260,10 +216,10 @@ func (text source) captured(pattern pathNode) ([]string, error) {
 		}
 
 		if i%2 == 0 {
-			return nil, text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured: write a route for each collection", s)
+			return nil, text.mistake(s.at, "captured collection in the pattern", s.Segment)
 		}
 		if slices.Contains(captured, s.String()) {
-			return nil, text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
+			return nil, text.mistake(s.at, "capture twice in the pattern", s.Segment)
 		}
 		captured = append(captured, s.String())
 	}
@@ -281,33 +237,21 @@ func (text source) used(n routeNode, captured []string) ([]string, error) {
 		}
 
 		if i%2 == 0 {
-			return nil, text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
+			return nil, text.mistake(s.at, "captured collection in the template", s.Segment)
 		}
 		if s.Segment == last.Segment {
-			return nil, text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own: keep the documents in one collection, with this ID in a field, too, as in %s", s, n.byField(s.Name))
+			return nil, text.mistake(s.at, "last capture in the template", s.Segment, n.pattern[len(n.pattern)-2].Segment, quoteField(document.FieldOf(s.Name)))
 		}
 		if !slices.Contains(captured, s.String()) {
-			did := meant(s.String(), captured[:len(captured)-1]...)
-			if did == "" && n.by == nil {
-				did = fmt.Sprintf(`; if a field of the documents holds it, put the field after the pattern: by %s`, s.Name)
+			others := captured[:len(captured)-1]
+			if n.by != nil {
+				return nil, text.mistake(s.at, "neither a key nor a capture in the template", s.Segment, others)
 			}
-			if Function(s.Name).OfTime() && n.by != nil {
-				did = fmt.Sprintf("; the %s of a timestamp is the key %[1]s(at)", s.Name)
-			}
-			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.captureProblem(), did)
+			return nil, text.mistake(s.at, "unknown capture in the template", s.Segment, others)
 		}
 		used = append(used, s.String())
 	}
 	return used, nil
-}
-
-// captureProblem is the part of an error that follows a capture. It says why the template cannot
-// use that capture.
-func (n routeNode) captureProblem() string {
-	if n.by != nil {
-		return "is neither a key nor captured by the source pattern"
-	}
-	return "the source pattern does not capture"
 }
 
 // totals returns the totals of a route.
@@ -321,14 +265,14 @@ func (text source) totals(n routeNode, r *Route) ([]Total, error) {
 		}
 
 		at := n.at
-		if n.name.kind != end {
-			at = n.name.from
+		if n.name.Kind != End {
+			at = n.name.From
 		}
 		if t.Name == document.TallyField {
-			return nil, text.mistake(at, "the total %q has the name of a field that Tally itself writes to the roll-up; rename it with \"as\"", t.Name)
+			return nil, text.mistake(at, "total with the name of Tally's own field", t.Name)
 		}
 		if seen[t.Name] {
-			return nil, text.mistake(at, "the total %q is named twice", t.Name)
+			return nil, text.mistake(at, "total twice", t.Name)
 		}
 		seen[t.Name] = true
 		totals[i] = t
@@ -339,8 +283,8 @@ func (text source) totals(n routeNode, r *Route) ([]Total, error) {
 // total returns one total of a route, whose keys are known.
 func (text source) total(n totalNode, r *Route) (t Total, err error) {
 	t.Aggregate = Sum
-	if n.function.kind != end {
-		t.Aggregate = Aggregate(n.function.text)
+	if n.function.Kind != End {
+		t.Aggregate = Aggregate(n.function.Text)
 	}
 
 	if t.Aggregate != Count {
@@ -374,10 +318,10 @@ func (text source) checkTimed(n totalNode, t Total, r *Route) error {
 		return nil
 	}
 	if !t.Aggregate.OfTimes() {
-		return text.mistake(n.at, "a route by days, weeks or months has no %s: its query would go through the values of all days; sum, count or average them, or let the app keep the %[1]s", t.Aggregate)
+		return text.mistake(n.at, "best value of a day", t.Aggregate)
 	}
 	if t.Field != timed {
-		return text.mistake(n.at, "a route by days, weeks or months has the %s of the key's own field, %s; the times of another one are in no order within a day", t.Aggregate, quoteField(timed))
+		return text.mistake(n.at, "best time of another field in a day", t.Aggregate, quoteField(timed))
 	}
 	return nil
 }
@@ -385,17 +329,17 @@ func (text source) checkTimed(n totalNode, t Total, r *Route) error {
 // name returns the name of a total. If "as" does not name it, only a bare field and a bare count()
 // have a name.
 func (text source) name(n totalNode, t Total) (string, error) {
-	if n.name.kind != end {
-		if strings.Contains(n.name.text, ".") {
-			return "", text.mistake(n.name.from, "%s is in a map; a total is a top-level field: as %s", n.name.text, Quote(n.name.text[strings.LastIndex(n.name.text, ".")+1:]))
+	if n.name.Kind != End {
+		if strings.Contains(n.name.Text, ".") {
+			return "", text.mistake(n.name.From, "total in a map", n.name.Text)
 		}
-		return n.name.text, text.checkName(n.name.from, n.name.text)
+		return n.name.Text, text.checkName(n.name.From, n.name.Text)
 	}
 	if t.All() {
 		return countName, nil
 	}
 
-	bare := n.function.kind == end && n.where == nil
+	bare := n.function.Kind == End && n.where == nil
 	if bare && len(n.field.names) == 1 {
 		return n.field.names[0], nil
 	}
@@ -405,10 +349,10 @@ func (text source) name(n totalNode, t Total) (string, error) {
 		name = n.field.names[len(n.field.names)-1]
 	}
 	written := t.aggregated()
-	if n.function.kind != end && n.where == nil {
-		written = n.function.text + "(" + quoteField(t.Field) + ")"
+	if n.function.Kind != End && n.where == nil {
+		written = n.function.Text + "(" + quoteField(t.Field) + ")"
 	}
-	return "", text.mistake(n.at, "%s has no name; write %[1]s as %s", written, Quote(name))
+	return "", text.mistake(n.at, "total without a name", written, Quote(name))
 }
 
 // field returns the field at a path.
@@ -424,10 +368,10 @@ func (text source) field(n fieldNode) (document.Field, error) {
 // checkName checks the name of a field in its document or map.
 func (text source) checkName(at int, name string) error {
 	if strings.ContainsAny(name, ".`[]*~/()") {
-		return text.mistake(at, "the field %q: want a name without any of . ` [ ] * ~ / ( )", name)
+		return text.mistake(at, "name with a character that no field has", name)
 	}
 	if err := document.CheckID(name); err != nil {
-		return text.mistake(at, "a field's name %v", err)
+		return text.mistake(at, "unusable name of a field", err)
 	}
 	return nil
 }
@@ -464,19 +408,19 @@ const (
 func (text source) setOptions(r *Route, options []optionNode) error {
 	seen := make(map[string]bool)
 	for _, o := range options {
-		name := o.name.text
+		name := o.name.Text
 		if seen[name] {
-			return text.mistake(o.name.from, "the option %s is given twice", name)
+			return text.mistake(o.name.From, "option twice", name)
 		}
 		seen[name] = true
 
 		switch name {
 		case "documents":
 			if r.Counts() {
-				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; remove the option documents")
+				return text.mistake(o.name.From, "documents with count()")
 			}
 			if !r.Plain() {
-				return text.mistake(o.name.from, "documents is for plain sums of all documents; remove the option")
+				return text.mistake(o.name.From, "documents with other than plain sums")
 			}
 			r.Documents = true
 		case "existing":
@@ -484,30 +428,30 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 		case "within":
 			r.Template.Within, r.Template.owner = true, len(o.owner)
 		case "every":
-			every, err := time.ParseDuration(o.duration.text)
+			every, err := time.ParseDuration(o.duration.Text)
 			if err != nil || every < shortestEvery {
-				return text.mistake(o.duration.from, "every %s: want a duration of at least %v, such as 10s or 5m", o.duration.text, shortestEvery)
+				return text.mistake(o.duration.From, "unusable every", o.duration.Text, shortestEvery)
 			}
 			if len(windows(r.Totals)) > 0 {
-				return text.mistake(o.name.from, "every is for totals without a window: when a document leaves a window, an alarm has that rolled up, and not the schedule; remove the option")
+				return text.mistake(o.name.From, "every with a window")
 			}
 			r.Template.Every = every
 		case "cadence":
-			cadence, err := time.ParseDuration(o.duration.text)
+			cadence, err := time.ParseDuration(o.duration.Text)
 			if err != nil || cadence < shortestEvery || cadence > LongestCadence {
-				return text.mistake(o.duration.from, "cadence %s: want a duration from %v to %.0fh, such as 10s or 5m", o.duration.text, shortestEvery, LongestCadence.Hours())
+				return text.mistake(o.duration.From, "unusable cadence", o.duration.Text, shortestEvery, LongestCadence)
 			}
 			r.Template.Cadence = cadence
 		}
 
 		if seen["existing"] && seen["within"] {
-			return text.mistake(o.name.from, "existing and within exclude each other: the app creates the documents of a route that says existing, and Tally those of one that says within")
+			return text.mistake(o.name.From, "existing with within")
 		}
 		if seen["every"] && seen["within"] {
-			return text.mistake(o.name.from, "every is not for a route that says within; say cadence and a duration, and events keep its totals at that pace")
+			return text.mistake(o.name.From, "every with within")
 		}
 		if seen["every"] && seen["cadence"] {
-			return text.mistake(o.name.from, "every and cadence exclude each other: the schedule keeps a route that says every, and events keep one that says cadence")
+			return text.mistake(o.name.From, "every with cadence")
 		}
 	}
 	return nil
@@ -516,17 +460,17 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 // checkWithin checks that the owner's path begins the template, and that a time is the only id that
 // sources can make up.
 func (text source) checkWithin(r *Route, n routeNode) error {
-	i := slices.IndexFunc(n.options, func(o optionNode) bool { return o.name.text == "within" })
+	i := slices.IndexFunc(n.options, func(o optionNode) bool { return o.name.Text == "within" })
 	if i < 0 {
 		return nil
 	}
-	at, owner := n.options[i].name.from, pathOf(n.options[i].owner)
+	at, owner := n.options[i].name.From, pathOf(n.options[i].owner)
 
 	if r.Time() == "" {
-		return text.mistake(at, "within is for keys that are days, weeks or months, as in by day(at): anyone who may write a source could make up other roll-ups without end; say existing, and have the app create the documents %s", r.template)
+		return text.mistake(at, "within without a time", r.template)
 	}
 	if len(owner)%2 != 0 || len(owner) >= len(r.template) || !slices.Equal(owner, r.template[:len(owner)]) {
-		return text.mistake(at, "within %s: want a document above %s, spelled as in that path%s", owner, r.template, ownedBy(r.template[:r.ownable()]))
+		return text.mistake(at, "within a document that is not above", owner, r.template, r.template[:r.ownable()])
 	}
 
 	for i, s := range r.template {
@@ -541,10 +485,7 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 		if !s.Capture || r.timeAt(len(owner)+i) {
 			continue
 		}
-		if r.ownable() == len(r.template) {
-			return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; %s", s, timeLast(r.template, r.By))
-		}
-		return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; want within %s, which the app creates", s, r.template[:r.ownable()])
+		return text.mistake(at, "id that sources could make up", s, r.template, r.template[:r.ownable()], r.By)
 	}
 	return nil
 }
@@ -552,20 +493,12 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 // checkLabel checks that a roll-up can have a field that is called as a capture.
 func (text source) checkLabel(at int, capture Segment) error {
 	if capture.Name == document.TallyField {
-		return text.mistake(at, "%v would be a field of the roll-up, and Tally itself writes one of that name; rename the capture, a key with \"as\"", capture)
+		return text.mistake(at, "label with the name of Tally's own field", capture)
 	}
 	if i := strings.LastIndex(capture.Name, "."); i >= 0 {
-		return text.mistake(at, "%v would be a field of the roll-up, and a top-level field has no dots in its name; rename the capture, as in {%s}", capture, capture.Name[i+1:])
+		return text.mistake(at, "label in a map", capture, capture.Name[i+1:])
 	}
 	return text.checkName(at, capture.Name)
-}
-
-// ownedBy shows how the option within names an owner; "" if there need be none.
-func ownedBy(owner Path) string {
-	if len(owner) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", as in within %s", owner)
 }
 
 // ownable returns how many segments the path of the owner has at least: those up to the last id

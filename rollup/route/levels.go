@@ -61,7 +61,7 @@ func (rs Routes) circles(p *problems) {
 		circle := circle(feeds, i)
 		told := circle == nil || slices.Min(circle) < i
 		if !told {
-			p.add(r, "its roll-ups are sources of %s, whose roll-ups are sources of this route; each roll-up would trigger another, without end", rs.through(circle[1:]))
+			p.add(r, "circle of routes", rs.through(circle[1:]))
 		}
 	}
 }
@@ -86,16 +86,12 @@ func (r *Route) mustFallSilent(rs Routes, p *problems) {
 		if writer == nil {
 			continue
 		}
-		of := "they"
-		if writer != r {
-			of = fmt.Sprintf("the roll-ups of route %q", writer)
-		}
-		p.add(r, "its roll-ups are among its own sources, and it reads the field %s, which %s write; each roll-up could trigger another, without end; read a field that only the app writes, or keep the totals in another collection", quoteField(f), of)
+		p.add(r, "roll-up that triggers itself", quoteField(f), writer)
 		return
 	}
 
 	if !r.Template.Existing {
-		p.add(r, "the roll-up %s is a document of its own source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path", r.template, r.pattern)
+		p.add(r, "roll-up among its own sources", r.template, r.pattern)
 	}
 }
 
@@ -138,13 +134,13 @@ func trail(from map[int]int, first, last int) []int {
 	return steps
 }
 
-// through names the routes that a circle goes through.
-func (rs Routes) through(circle []int) string {
-	names := make([]string, len(circle))
+// through returns the routes that a circle goes through.
+func (rs Routes) through(circle []int) []*Route {
+	routes := make([]*Route, len(circle))
 	for i, n := range circle {
-		names[i] = fmt.Sprintf("route %q", rs[n])
+		routes[i] = rs[n]
 	}
-	return strings.Join(names, ", whose roll-ups are sources of ")
+	return routes
 }
 
 // makes reports whether the route's roll-ups write the field, or one that holds it.

@@ -7,26 +7,28 @@ import (
 	"unicode/utf8"
 )
 
-// A token is a part of a route that has a meaning of its own.
-type token struct {
-	kind     kind
-	text     string // as written; for a name in backticks, the name itself; for a broken token, what is wrong
-	from, to int    // its place in the text of the routes, in bytes
+// A Token is a part of a route that has a meaning of its own.
+type Token struct {
+	Kind     TokenKind
+	Text     string // as written; for a name in backticks, the name itself; for a broken token, the kind of the mistake
+	From, To int    // its place in the text of the routes, in bytes
 
-	// continues says that the token is the first on a line that continues a route.
-	continues bool
+	// Continues says that the token is the first on a line that continues a route.
+	Continues bool
 }
 
-type kind int
+// A TokenKind says which part of a route a token is.
+type TokenKind int
 
+// The kinds of tokens.
 const (
-	end        kind = iota // of a route
-	word                   // a bare name, a number, or one of the reserved words
-	backticked             // a name in backticks
-	inQuotes               // a text, as in JSON
-	symbol                 // "->", one of symbols, or one of the comparisons that are no word
-	odd                    // characters that no bare name has
-	broken                 // the rest of a line, which cannot be read
+	End        TokenKind = iota // of a route
+	Word                        // a bare name, a number, or one of the reserved words
+	Backticked                  // a name in backticks
+	InQuotes                    // a text, as in JSON
+	Symbol                      // "->", one of symbols, or one of the comparisons that are no word
+	Odd                         // characters that no bare name has
+	Broken                      // the rest of a line, which cannot be read
 )
 
 // symbols are the symbols of one character.
@@ -36,15 +38,15 @@ const symbols = "/{}()[],:"
 // backticks.
 var reserved = []string{"by", "where", "and", "as"}
 
-// is reports whether the token is the symbol or the bare word text.
-func (t token) is(text string) bool { return t.text == text && (t.kind == symbol || t.kind == word) }
+// Is reports whether the token is the symbol or the bare word text.
+func (t Token) Is(text string) bool { return t.Text == text && (t.Kind == Symbol || t.Kind == Word) }
 
-// named reports whether the token is a part of a name, or could be one in backticks.
-func (t token) named() bool {
-	switch t.kind {
-	case word:
-		return !slices.Contains(reserved, t.text)
-	case backticked, inQuotes, odd:
+// Named reports whether the token is a part of a name, or could be one in backticks.
+func (t Token) Named() bool {
+	switch t.Kind {
+	case Word:
+		return !slices.Contains(reserved, t.Text)
+	case Backticked, InQuotes, Odd:
 		return true
 	}
 	return false
@@ -53,7 +55,7 @@ func (t token) named() bool {
 // A lexer makes tokens of the text of routes.
 type lexer struct {
 	text   string
-	tokens []token
+	tokens []Token
 	open   bool // a route has begun, and not ended
 	indent int  // of the line on which it began, in characters
 }
@@ -62,7 +64,7 @@ type lexer struct {
 // end. A semicolon ends a route. The end of a line also ends a route, unless the next line is
 // indented deeper than the one on which the route began. Blank lines and lines that begin with #
 // are skipped.
-func lex(text string) []token {
+func lex(text string) []Token {
 	l := lexer{text: text}
 	for from := 0; from < len(text); {
 		to := from + len(text[from:])
@@ -99,7 +101,7 @@ func (l *lexer) line(from, to int) {
 			l.open, l.indent = true, indent
 		}
 		t, n := scan(l.text[at:to])
-		t.from, t.to, t.continues = at, at+n, continues
+		t.From, t.To, t.Continues = at, at+n, continues
 		continues = false
 		l.tokens = append(l.tokens, t)
 		at += n
@@ -111,8 +113,8 @@ func (l *lexer) finish() {
 	if !l.open {
 		return
 	}
-	at := l.tokens[len(l.tokens)-1].to
-	l.tokens = append(l.tokens, token{kind: end, from: at, to: at})
+	at := l.tokens[len(l.tokens)-1].To
+	l.tokens = append(l.tokens, Token{Kind: End, From: at, To: at})
 	l.open = false
 }
 
@@ -122,12 +124,12 @@ func (l *lexer) skip(from, to int) int {
 }
 
 // scan returns the token at the beginning of what is left of a line, and how many bytes it has.
-func scan(line string) (token, int) {
+func scan(line string) (Token, int) {
 	if strings.HasPrefix(line, arrow) {
-		return token{kind: symbol, text: arrow}, len(arrow)
+		return Token{Kind: Symbol, Text: arrow}, len(arrow)
 	}
 	if strings.IndexByte(symbols, line[0]) >= 0 {
-		return token{kind: symbol, text: line[:1]}, 1
+		return Token{Kind: Symbol, Text: line[:1]}, 1
 	}
 	if line[0] == '`' {
 		return scanName(line)
@@ -138,7 +140,7 @@ func scan(line string) (token, int) {
 
 	n := bare(line)
 	if n > 0 {
-		return token{kind: word, text: line[:n]}, n
+		return Token{Kind: Word, Text: line[:n]}, n
 	}
 
 	n = strings.IndexFunc(line, func(r rune) bool { return !isOdd(r) })
@@ -146,15 +148,15 @@ func scan(line string) (token, int) {
 		n = len(line)
 	}
 	if slices.Contains(comparisons, line[:n]) {
-		return token{kind: symbol, text: line[:n]}, n
+		return Token{Kind: Symbol, Text: line[:n]}, n
 	}
 	if !utf8.ValidString(line[:n]) {
-		return token{kind: broken, text: "this is not valid UTF-8"}, len(line)
+		return Token{Kind: Broken, Text: "not UTF-8"}, len(line)
 	}
 	if strings.ContainsFunc(line[:n], unicode.IsControl) {
-		return token{kind: broken, text: "unexpected control character; remove it"}, len(line)
+		return Token{Kind: Broken, Text: "control character"}, len(line)
 	}
-	return token{kind: odd, text: line[:n]}, n
+	return Token{Kind: Odd, Text: line[:n]}, n
 }
 
 const arrow = "->"
@@ -163,35 +165,35 @@ const arrow = "->"
 var comparisons = []string{string(Equal), string(GreaterThan), string(GreaterThanOrEqual), string(LessThan), string(LessThanOrEqual), string(In)}
 
 // scanName reads a name in backticks, in which \` stands for ` and \\ for \.
-func scanName(line string) (token, int) {
+func scanName(line string) (Token, int) {
 	var name strings.Builder
 	for i := 1; i < len(line); i++ {
 		c := line[i]
 		if c == '`' {
-			return token{kind: backticked, text: name.String()}, i + 1
+			return Token{Kind: Backticked, Text: name.String()}, i + 1
 		}
 		if c == '\\' {
 			i++
 			if i == len(line) || line[i] != '`' && line[i] != '\\' {
-				return token{kind: broken, text: "in backticks a \\ is only allowed before a ` or another \\"}, len(line)
+				return Token{Kind: Broken, Text: "backslash in backticks"}, len(line)
 			}
 		}
 		name.WriteByte(line[i])
 	}
-	return token{kind: broken, text: "the name that begins here does not end on its line; a ` is missing"}, len(line)
+	return Token{Kind: Broken, Text: "name without end"}, len(line)
 }
 
 // scanText reads a text in quotes.
-func scanText(line string) (token, int) {
+func scanText(line string) (Token, int) {
 	for i := 1; i < len(line); i++ {
 		switch line[i] {
 		case '"':
-			return token{kind: inQuotes, text: line[:i+1]}, i + 1
+			return Token{Kind: InQuotes, Text: line[:i+1]}, i + 1
 		case '\\':
 			i++
 		}
 	}
-	return token{kind: broken, text: `the text that begins here does not end on its line; a " is missing`}, len(line)
+	return Token{Kind: Broken, Text: "text without end"}, len(line)
 }
 
 // bare returns how many bytes at the beginning of s can be part of a name without backticks.

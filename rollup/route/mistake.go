@@ -7,26 +7,51 @@ import (
 	"unicode/utf8"
 )
 
-// A source is the text of routes.
-type source string
+// A Mistake is what keeps routes from being used. It is at a place of their text, or a route of
+// them does not go together with others.
+//
+// Its text is short, for the log of a function: deployed functions have routes that were checked.
+// Package internal/tool/mistakes has a sentence for each kind, which says what to write instead.
+type Mistake struct {
+	Kind   string // such as "key twice"
+	Values []any  // what the kind speaks of, such as the key
+	Route  *Route // that does not go together with others; nil if the mistake is at a place
 
-// A mistake says what is wrong at a place of the text.
-type mistake struct {
-	in     source
-	at     int // the place, in bytes
-	reason string
+	Text string  // of all routes
+	At   int     // the place in Text, in bytes
+	Next []Token // that the parser had not read of the route; none if it had read the whole route
+	Name Token   // that the parser had just read, if it was a name without backticks; else of kind End
 }
 
-// mistake returns an error that says what is wrong at a place.
-func (text source) mistake(at int, format string, args ...any) error {
-	return &mistake{text, at, fmt.Sprintf(format, args...)}
+// Error returns the kind and the values, with the route or the place.
+func (m *Mistake) Error() string {
+	text := m.Kind
+	if len(m.Values) > 0 {
+		text += ": " + strings.TrimSuffix(fmt.Sprintln(m.Values...), "\n")
+	}
+	if m.Route != nil {
+		return fmt.Sprintf("route %q: %s", m.Route, text)
+	}
+	return text + "\n" + m.Mark()
 }
 
-// Error returns the reason, and below it the line with a mark at the place.
-func (m *mistake) Error() string {
+// Place returns the line of the place in the text, and the number of the character on that line.
+// Both count from 1. It reports false if the mistake is not at a place.
+func (m *Mistake) Place() (line, column int, ok bool) {
+	before := m.Text[:m.At]
+	begin := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[begin:]) + 1, m.Route == nil
+}
+
+// Mark returns the line of the place, and below it a line with a mark at the place.
+func (m *Mistake) Mark() string {
 	const most = 100 // characters on each side of the place
 
-	before, after := m.in.line(m.at)
+	begin := strings.LastIndexByte(m.Text[:m.At], '\n') + 1
+	before := strings.TrimLeftFunc(m.Text[begin:m.At], unicode.IsSpace)
+	after, _, _ := strings.Cut(m.Text[m.At:], "\n")
+	after = strings.TrimRightFunc(after, unicode.IsSpace)
+
 	left, right := []rune(visible(before)), []rune(visible(after))
 	if len(left) > most {
 		left = append([]rune("…"), left[len(left)-most:]...)
@@ -34,24 +59,15 @@ func (m *mistake) Error() string {
 	if len(right) > most {
 		right = append(right[:most:most], '…')
 	}
-
-	return fmt.Sprintf("%s\n  %s%s\n  %s^", m.reason, string(left), string(right), blank(string(left)))
+	return fmt.Sprintf("  %s%s\n  %s^", string(left), string(right), blank(string(left)))
 }
 
-// Place returns the line of the place in the text, and the number of the character on that line.
-// Both count from 1.
-func (m *mistake) Place() (line, column int) {
-	before := string(m.in[:m.at])
-	begin := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[begin:]) + 1
-}
+// A source is the text of routes.
+type source string
 
-// line returns what is before and behind a place on its line, without the spaces around both.
-func (text source) line(at int) (before, after string) {
-	begin := strings.LastIndexByte(string(text[:at]), '\n') + 1
-	before, after = string(text[begin:at]), string(text[at:])
-	after, _, _ = strings.Cut(after, "\n")
-	return strings.TrimLeftFunc(before, unicode.IsSpace), strings.TrimRightFunc(after, unicode.IsSpace)
+// mistake returns a mistake at a place of a route that was read.
+func (text source) mistake(at int, kind string, values ...any) error {
+	return &Mistake{Kind: kind, Values: values, Text: string(text), At: at}
 }
 
 // blank returns spaces that are as wide on a terminal as the text.
@@ -80,47 +96,4 @@ func visible(text string) string {
 		}
 		return utf8.RuneError
 	}, text)
-}
-
-// meant asks whether one of the other words was meant. It returns nothing if no other word has
-// about half of its characters right.
-func meant(word string, others ...string) string {
-	nearest, least := "", len(word)+1
-	for _, other := range others {
-		if len(word) > 2*len(other) {
-			continue
-		}
-		d := Distance(strings.ToLower(word), strings.ToLower(other))
-		if d <= len(other)/2 && d < least {
-			nearest, least = other, d
-		}
-	}
-
-	if nearest == "" {
-		return ""
-	}
-	return "; did you mean " + nearest + "?"
-}
-
-// Distance returns how many characters must be changed, added or taken away to turn from into to.
-func Distance(from, to string) int {
-	b := []rune(to)
-	row := make([]int, len(b)+1) // row[j] is the distance between the part of from that was read and the first j characters of b
-	for j := range row {
-		row[j] = j
-	}
-
-	for i, r := range []rune(from) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, s := range b {
-			changed := diagonal
-			if r != s {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

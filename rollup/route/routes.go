@@ -15,8 +15,7 @@ const (
 // Parse parses routes, one to a line or separated by semicolons. It checks each route, and
 // all of them together. A line that is indented deeper than the one on which a route begins
 // continues that route. A line that begins with # is a comment. The error joins the first problems
-// found. Each has the reason, and names its route or its place. A problem with a place has a method
-// Place() (line, column int). It counts lines of the text and characters of the line, both from 1.
+// found. Each that is about what the text says is a [Mistake].
 func Parse(text string) (Routes, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the routes have %d bytes; want at most %d", len(text), maxText)
@@ -25,7 +24,7 @@ func Parse(text string) (Routes, error) {
 	var routes Routes
 	var found problems
 	for tokens := lex(text); len(tokens) > 0; {
-		next := 1 + slices.IndexFunc(tokens, func(t token) bool { return t.kind == end })
+		next := 1 + slices.IndexFunc(tokens, func(t Token) bool { return t.Kind == End })
 		r, err := parseRoute(source(text), tokens[:next])
 		if err != nil {
 			found.note(err)
@@ -76,17 +75,17 @@ func (rs Routes) share(p *problems) {
 		case other == nil:
 			first[r.Template.canonical] = r
 		case r.Template.Every != other.Template.Every:
-			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
+			p.add(r, "one roll-up, and two of every", other)
 		case r.Template.Cadence != other.Template.Cadence:
-			p.add(r, "it and route %q make one roll-up; say the same \"cadence\" in both", other)
+			p.add(r, "one roll-up, and two of cadence", other)
 		case !slices.Equal(r.spaces(), other.spaces()):
-			p.add(r, "it and route %q make one roll-up, and their ids differ; name numbers, days, weeks and months by the same functions and zones in both", other)
+			p.add(r, "one roll-up, and two kinds of ids", other)
 		case r.Template.Within != other.Template.Within || r.Template.owner != other.Template.owner:
-			p.add(r, "it and route %q make one roll-up; say the same \"within\" in both, or in neither", other)
+			p.add(r, "one roll-up, and two of within", other)
 		case r.Template.Within && !slices.Equal(r.template, other.template):
-			p.add(r, "it and route %q make one roll-up, which has its ids in fields that are called as the captures are; give the captures the same names in both", other)
+			p.add(r, "one roll-up, and two names of captures", other)
 		case r.Template.Existing != other.Template.Existing:
-			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
+			p.add(r, "one roll-up, and one existing", other)
 		default:
 			r.Template = other.Template
 			r.Template.Routes = append(r.Template.Routes, r)

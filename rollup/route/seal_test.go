@@ -50,17 +50,17 @@ func TestZonesData(t *testing.T) {
 
 // Each zone of the database can be read.
 func TestZones(t *testing.T) {
-	files, err := zones()
+	names, err := Zones()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range zoneNames(files) {
+	for _, name := range names {
 		if _, err := zoneOf(name); err != nil {
 			t.Errorf("%s %v", name, err)
 		}
 	}
-	if len(files.File) < 500 {
-		t.Errorf("%d zones", len(files.File))
+	if len(names) < 500 {
+		t.Errorf("%d zones", len(names))
 	}
 }
 

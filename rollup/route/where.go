@@ -45,7 +45,7 @@ func (text source) condition(n conditionNode) (Condition, error) {
 	if err != nil {
 		return Condition{}, err
 	}
-	if n.operator.is(string(In)) {
+	if n.operator.Is(string(In)) {
 		list, err := text.list(n.values)
 		return Condition{field, In, list}, err
 	}
@@ -57,22 +57,21 @@ func (text source) condition(n conditionNode) (Condition, error) {
 	if err != nil {
 		return Condition{}, err
 	}
-	c := Condition{field, Operator(n.operator.text), canonical(v)}
+	c := Condition{field, Operator(n.operator.Text), canonical(v)}
 	if v == nil && c.Operator.Range() {
-		return Condition{}, text.mistake(n.values[0].from, "null has no order; want ==, or another value")
+		return Condition{}, text.mistake(n.values[0].From, "null in a range")
 	}
 	return c, nil
 }
 
 // window returns the condition that makes a window.
 func (text source) window(n conditionNode, field document.Field) (Condition, error) {
-	length := n.values[0].token
-	ago, ok := parseWindow(length.text)
+	length := n.values[0].Token
+	ago, ok := ParseAgo(length.Text)
 	if !ok {
-		return Condition{}, text.mistake(length.from, "%s: want whole seconds from %s to %s, in s, m, h or d, such as 90s, 24h, or 7d for a week",
-			length.text, Ago(shortestWindow), Ago(LongestWindow))
+		return Condition{}, text.mistake(length.From, "unusable window", length.Text, Ago(shortestWindow), Ago(LongestWindow))
 	}
-	return Condition{field, Operator(n.operator.text), ago}, nil
+	return Condition{field, Operator(n.operator.Text), ago}, nil
 }
 
 // list returns the values of a list, in Firestore's order.
@@ -87,11 +86,11 @@ func (text source) list(nodes []valueNode) ([]any, error) {
 		v = canonical(v)
 		switch {
 		case v == nil:
-			return nil, text.mistake(n.from, "null in a list matches no document; test it with ==")
+			return nil, text.mistake(n.From, "null in a list")
 		case slices.Contains(values, v):
-			return nil, text.mistake(n.from, "%s is in the list twice", quoteValue(v))
+			return nil, text.mistake(n.From, "value twice in a list", quoteValue(v))
 		case i == maxIn:
-			return nil, text.mistake(n.from, "the list has more than %d values, which is Firestore's limit", maxIn)
+			return nil, text.mistake(n.From, "list too long", maxIn)
 		}
 		values = append(values, v)
 	}
@@ -111,10 +110,10 @@ func ordered(a, b any) int {
 // checkTested checks that a total can test the condition's field.
 func (text source) checkTested(n conditionNode, c Condition, t Total, r *Route) error {
 	if r.isKey(c.Field) {
-		return text.mistake(n.field.at, "%s is a key, so each counter tests it already", quoteField(c.Field))
+		return text.mistake(n.field.at, "condition on a key", quoteField(c.Field))
 	}
 	if r.Time() != "" && c.Operator.Range() {
-		return text.mistake(n.operator.from, "a route by days, weeks or months compares the key's time already, and a query has a range of one field; test with == or in, or let the app keep a field that says it")
+		return text.mistake(n.operator.From, "range in a day")
 	}
 	if c.Field != t.Field {
 		return nil
@@ -122,12 +121,12 @@ func (text source) checkTested(n conditionNode, c Condition, t Total, r *Route) 
 
 	switch c.Operator {
 	case Equal:
-		return text.mistake(n.field.at, "%s is tested and aggregated; all its values would be the same", quoteField(c.Field))
+		return text.mistake(n.field.at, "one value of the total's field", quoteField(c.Field))
 	case In:
-		return text.mistake(n.field.at, "%s is tested and aggregated; count the documents of each value instead", quoteField(c.Field))
+		return text.mistake(n.field.at, "list of the total's field", quoteField(c.Field))
 	}
 	if _, sees := t.Aggregate.Sees(c.At(time.Time{}).Value); !sees {
-		return text.mistake(n.values[0].from, "%s is of a kind that %s does not see", quoteValue(c.Value), t.Aggregate)
+		return text.mistake(n.values[0].From, "value that the total does not see", quoteValue(c.Value), t.Aggregate)
 	}
 	return nil
 }
@@ -151,15 +150,15 @@ func (text source) checkTogether(n conditionNode, c Condition, others []Conditio
 		ends := c.Operator.lower() && other.Operator.upper() || c.Operator.upper() && other.Operator.lower()
 		switch {
 		case c.Field == other.Field && !ends:
-			return text.mistake(n.field.at, "%s is tested twice", quoteField(c.Field))
+			return text.mistake(n.field.at, "two conditions on a field", quoteField(c.Field))
 		case c.Field == other.Field && c.kind() != other.kind():
-			return text.mistake(n.values[0].from, "%s and %s are of two kinds, so no document would count", quoteValue(other.Value), quoteValue(c.Value))
+			return text.mistake(n.values[0].From, "range of two kinds", quoteValue(other.Value), quoteValue(c.Value))
 		case c.Field != other.Field && c.Operator.Range() && other.Operator.Range():
-			return text.mistake(n.field.at, "%s and %s are both compared; a total has a range of one field", quoteField(other.Field), quoteField(c.Field))
+			return text.mistake(n.field.at, "ranges of two fields", quoteField(other.Field), quoteField(c.Field))
 		}
 	}
 	if alternatives > maxIn {
-		return text.mistake(n.field.at, "the lists of this total make more than %d alternatives, which is Firestore's limit", maxIn)
+		return text.mistake(n.field.at, "too many alternatives", maxIn)
 	}
 	return nil
 }
@@ -167,15 +166,15 @@ func (text source) checkTogether(n conditionNode, c Condition, others []Conditio
 // value returns a value with which a condition compares a field. It is a string, an int64, a
 // float64, a bool, a time.Time or nil.
 func (text source) value(n valueNode) (any, error) {
-	if n.kind == inQuotes {
-		s, err := text.unquote(n.token)
+	if n.Kind == InQuotes {
+		s, err := text.unquote(n.Token)
 		if err != nil || !n.isTime {
 			return s, err
 		}
-		return text.time(n.token, s)
+		return text.time(n.Token, s)
 	}
 
-	switch n.text {
+	switch n.Text {
 	case "true":
 		return true, nil
 	case "false":
@@ -183,52 +182,52 @@ func (text source) value(n valueNode) (any, error) {
 	case "null":
 		return nil, nil
 	}
-	if !json.Valid([]byte(n.text)) {
-		return nil, text.mistake(n.from, "%s: %s%s", n.text, wantValue, noValue(n.text))
+	if !json.Valid([]byte(n.Text)) {
+		return nil, text.mistake(n.From, "no value", n.Text)
 	}
 
-	if i, err := strconv.ParseInt(n.text, 10, 64); err == nil {
+	if i, err := strconv.ParseInt(n.Text, 10, 64); err == nil {
 		return i, nil
 	}
 
-	f, err := strconv.ParseFloat(n.text, 64)
+	f, err := strconv.ParseFloat(n.Text, 64)
 	if err != nil {
-		return nil, text.mistake(n.from, "%s is beyond the largest number that Firestore holds", n.text)
+		return nil, text.mistake(n.From, "number too large", n.Text)
 	}
-	if !strings.ContainsAny(n.text, ".eE") {
-		return nil, text.mistake(n.from, "%s is beyond the largest integer that Firestore holds", n.text)
+	if !strings.ContainsAny(n.Text, ".eE") {
+		return nil, text.mistake(n.From, "integer too large", n.Text)
 	}
 	return f, nil
 }
 
 // unquote returns the text in quotes.
-func (text source) unquote(t token) (string, error) {
+func (text source) unquote(t Token) (string, error) {
 	var s string
-	if err := json.Unmarshal([]byte(t.text), &s); err != nil {
-		return "", text.mistake(t.from, "this is not a JSON string: %v", err)
+	if err := json.Unmarshal([]byte(t.Text), &s); err != nil {
+		return "", text.mistake(t.From, "no JSON string", err)
 	}
 	if strings.ContainsRune(s, utf8.RuneError) { // it stands for bytes that are not UTF-8
-		return "", text.mistake(t.from, "this text is not valid UTF-8")
+		return "", text.mistake(t.From, "text that is not UTF-8")
 	}
 	if len(s) > LongestGroup {
-		return "", text.mistake(t.from, "this text has %d bytes; no query takes more than %d", len(s), LongestGroup)
+		return "", text.mistake(t.From, "text too long", len(s), LongestGroup)
 	}
 	return s, nil
 }
 
 // time returns the time that a text says.
-func (text source) time(t token, s string) (time.Time, error) {
+func (text source) time(t Token, s string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return at, text.mistake(t.from, "this is not a time as in RFC 3339; want one such as "+exampleTime)
+		return at, text.mistake(t.From, "no time")
 	}
 
 	at = at.UTC()
 	if at.Year() < 1 || at.Year() > 9999 {
-		return at, text.mistake(t.from, "the year is out of Firestore's range, which is 1 to 9999")
+		return at, text.mistake(t.From, "year out of range")
 	}
 	if at.Nanosecond()%1000 != 0 {
-		return at, text.mistake(t.from, "Firestore keeps microseconds; this time is finer")
+		return at, text.mistake(t.From, "time too fine")
 	}
 	return at, nil
 }

@@ -25,10 +25,10 @@ const (
 	day = 24 * time.Hour
 )
 
-// parseWindow returns the length of a window that a text says: a duration such as 90m or 24h, or
+// ParseAgo returns the length of a window that a text says: a duration such as 90m or 24h, or
 // days such as 30d. It returns false if the text says none, or one that is too short, too long or
 // finer than a second.
-func parseWindow(text string) (Ago, bool) {
+func ParseAgo(text string) (Ago, bool) {
 	length, err := time.ParseDuration(text)
 	if days, is := strings.CutSuffix(text, "d"); is {
 		var n int

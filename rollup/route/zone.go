@@ -9,8 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
+	"io/fs"
 	"sync"
 	"time"
 )
@@ -49,82 +48,48 @@ type zone struct {
 // utc is the zone of days without one.
 var utc = &zone{Location: time.UTC}
 
-// zoneOf returns a zone of the tz database. Its error is a sentence's end, such as "is not a time
-// zone".
+// zoneOf returns a zone of the tz database.
 func zoneOf(name string) (*zone, error) {
 	if name == time.UTC.String() {
 		return utc, nil
 	}
 	files, err := zones()
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, err
 	}
-
-	i := slices.IndexFunc(files.File, func(f *zip.File) bool { return f.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("is not a time zone: name a zone by its city, such as Europe/Berlin or America/New_York, or UTC%s", meantZone(name, zoneNames(files)))
-	}
-	f, err := files.File[i].Open()
+	data, err := fs.ReadFile(files, name)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
-	}
-	data, err := io.ReadAll(f)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, err
 	}
 
 	location, err := time.LoadLocationFromTZData(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, err
 	}
 	sum := sha256.Sum256(data)
 	return &zone{location, hex.EncodeToString(sum[:8])}, nil
 }
 
-// meantZone asks whether another zone was meant. The name may be misspelled, or only that of a
-// city. Only places are suggested: an abbreviation means several zones, and the sign of an offset
-// in the tz database is the opposite of the usual one.
-func meantZone(name string, names []string) string {
-	isPlace := func(zone string) bool { return strings.Contains(zone, "/") && !strings.HasPrefix(zone, "Etc/") }
-	places := slices.DeleteFunc(names, func(zone string) bool { return !isPlace(zone) })
-
-	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
-	i := slices.IndexFunc(places, func(zone string) bool { return strings.HasSuffix(strings.ToLower(zone), city) })
-	if i >= 0 {
-		return "; did you mean " + places[i] + "?"
+// Zones returns the names of all zones of the tz database.
+func Zones() ([]string, error) {
+	files, err := zones()
+	if err != nil {
+		return nil, err
 	}
-	return meant(name, places...)
-}
-
-// zoneNames returns the names of all zones.
-func zoneNames(files *zip.Reader) []string {
 	names := make([]string, len(files.File))
 	for i, f := range files.File {
 		names[i] = f.Name
 	}
-	return names
+	return names, nil
 }
 
-// standardTime are zones that are called by abbreviations, and have no summer time, each with a
-// place that has.
-var standardTime = map[string]string{"EST": "America/New_York", "MST": "America/Denver", "HST": "Pacific/Honolulu"}
-
-// WithoutSummer returns a sentence about the first route by times of a zone that is called EST, MST
-// or HST; "" if there is none. Clocks there never show summer time, which hardly anybody means. So
-// no new route should name such a zone. Former routes with the same keys go on.
-func (rs Routes) WithoutSummer(former Routes) string {
-	for _, r := range rs {
-		same := func(f *Route) bool {
-			return f.Pattern().Same(r.Pattern()) && slices.EqualFunc(f.By, r.By, func(a, b Key) bool { return a.identity() == b.identity() })
-		}
-		for _, k := range r.By {
-			if k.zone == nil || standardTime[k.zone.String()] == "" || slices.ContainsFunc(former, same) {
-				continue
-			}
-			return fmt.Sprintf("%s: clocks in %s never show summer time: name a zone by its city, such as %s", r, k.zone, standardTime[k.zone.String()])
-		}
+// Zone returns the name of the zone in which the key's days, weeks or months begin. It is "" if the
+// key has none.
+func (k Key) Zone() string {
+	if k.zone == nil {
+		return ""
 	}
-	return ""
+	return k.zone.String()
 }
 
 // mostOffset is longer than any zone's offset from UTC.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/firestore-tally/tally/cmd/tally/draft"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -218,7 +219,7 @@ func nearestPath(routes route.Routes, arg string, ids []string) (nearest *route.
 				}
 			}
 			path := form.String()
-			d := route.Distance(arg, path)
+			d := reason.Distance(arg, path)
 			if d < distance && path != "" {
 				nearest, meant, distance = r, path, d
 			}

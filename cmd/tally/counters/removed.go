@@ -9,6 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/cmd/tally/session"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -21,7 +22,7 @@ func removedTemplates(routes route.Routes, text string) ([]*route.Template, erro
 	if text == "" {
 		return nil, nil
 	}
-	removed, err := route.Parse(text)
+	removed, err := mistakes.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("--removed: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/reason"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -242,7 +243,7 @@ func isRoute(answer string) bool { return strings.Contains(answer, "->") }
 // checkSource checks the path of a document, or a whole route.
 func checkSource(answer string) error {
 	if isRoute(answer) {
-		_, err := route.Parse(answer)
+		_, err := mistakes.Parse(answer)
 		return err
 	}
 	if err := checkDocument(answer); err != nil {
@@ -266,7 +267,7 @@ func checkDocument(path string) error {
 // check checks that the draft is one route, and that the text of its totals adds no route and no
 // option.
 func (d draft) check() error {
-	routes, err := route.Parse(d.String())
+	routes, err := mistakes.Parse(d.String())
 	if err != nil {
 		return err
 	}

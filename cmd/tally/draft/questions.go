@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -77,7 +78,7 @@ func (q Questions) Routes(ctx context.Context) (routes string, writers rules.Ans
 			return routes, writers, err
 		}
 		all := strings.TrimPrefix(routes+"\n"+another, "\n")
-		parsed, err := route.Parse(all)
+		parsed, err := mistakes.Parse(all)
 		if err != nil { // the two do not go together
 			fmt.Fprintln(q.out, err)
 			continue
@@ -98,7 +99,7 @@ func (q Questions) Routes(ctx context.Context) (routes string, writers rules.Ans
 // Writers asks who writes the documents of routes that are given.
 func (q Questions) Writers(ctx context.Context, text string) (writers rules.Answers, err error) {
 	writers.Sources, writers.Homes = make(map[string]rules.Writer), make(map[string]rules.Writer)
-	routes, err := route.Parse(text)
+	routes, err := mistakes.Parse(text)
 	if err != nil {
 		return writers, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
@@ -333,7 +334,7 @@ func unknownCounter(ctx context.Context, client *firestore.Client, c counter.Cou
 
 	nearest, distance := "", max(2, len(doc.ID)/3)+1
 	for _, other := range others {
-		if d := route.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID)); d < distance {
+		if d := reason.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID)); d < distance {
 			nearest, distance = other.ID, d
 		}
 	}

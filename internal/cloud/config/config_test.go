@@ -59,7 +59,7 @@ func TestConfigProblems(t *testing.T) {
 		want        []string // parts of the message
 	}{
 		{map[string]string{"TALLY_ROUTES": "a -> b : n", "TALLY_CADENCE": "soon", "TALLY_HOLD_LIMIT": "8", "TALLY_LOG_LEVEL": "loud", "CLOUD_RUN_TIMEOUT_SECONDS": "x"},
-			[]string{"TALLY_ROUTES: \"a\" names a collection", "\n  a -> b : n\n", "\n  ^\n", `TALLY_CADENCE="soon"`, `TALLY_HOLD_LIMIT="8"`, `TALLY_LOG_LEVEL="loud"`, `CLOUD_RUN_TIMEOUT_SECONDS="x"`}},
+			[]string{"TALLY_ROUTES: path of a collection: a", "\n  a -> b : n\n", "\n  ^\n", `TALLY_CADENCE="soon"`, `TALLY_HOLD_LIMIT="8"`, `TALLY_LOG_LEVEL="loud"`, `CLOUD_RUN_TIMEOUT_SECONDS="x"`}},
 		{map[string]string{"TALLY_LOG_LEVEL": "loud", "TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "9s", "CLOUD_RUN_TIMEOUT_SECONDS": "9", "TALLY_DATABASES": "x"},
 			[]string{"TALLY_LOG_LEVEL=", "TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=9s: want less", `"x" is not a database id`}},
 		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},

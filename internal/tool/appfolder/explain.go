@@ -3,6 +3,8 @@ package appfolder
 import (
 	"errors"
 	"fmt"
+
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 )
 
 // variableNames are the variables of the functions that keys of tally.yaml set.
@@ -18,12 +20,12 @@ type variableProblem interface {
 // A placed error is one in the text of routes, as route.Parse returns it.
 type placed interface {
 	error
-	Place() (line, column int)
+	Place() (line, column int, ok bool)
 }
 
 // Explain adds places in tally.yaml to an error about the variables in an environment. Each part of
 // the error is about one variable. If the variable's value comes from tally.yaml, the part gets the
-// place of that value.
+// place of that value. Mistakes in routes are said in sentences.
 func (f *Folder) Explain(err error, environment map[string]string) error {
 	if err == nil {
 		return nil
@@ -42,7 +44,7 @@ func (f *Folder) Explain(err error, environment map[string]string) error {
 		if set && value == environment[p.Variable()] {
 			err = f.locate(p)
 		}
-		all = append(all, err)
+		all = append(all, mistakes.Explain(err))
 	}
 	return errors.Join(all...)
 }
@@ -80,8 +82,8 @@ func (f *Folder) routePlace(err error) place {
 	if !ok {
 		return routes
 	}
-	line, column := p.Place()
-	if line > len(f.places.routes) {
+	line, column, ok := p.Place()
+	if !ok || line > len(f.places.routes) {
 		return routes
 	}
 

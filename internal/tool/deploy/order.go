@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 )
@@ -174,7 +175,7 @@ func (d *Deployment) refuse() error {
 		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(dropped, " and "))
 	}
 	running, _ := route.Parse(d.Variables()["TALLY_ROUTES"]) // nil if there are none, or invalid ones
-	why := d.Config.Routes.WithoutSummer(running)
+	why := mistakes.WithoutSummer(d.Config.Routes, running)
 	if why != "" {
 		return errors.New(why)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -85,7 +86,7 @@ func (e *examination) configuration(context.Context) {
 
 	// Each variable may be valid by itself, and all of them together not.
 	if e.invalid != nil && len(e.finding.Problems) == 0 {
-		e.wrong(e.deploy(), "%v", e.invalid)
+		e.wrong(e.deploy(), "%v", mistakes.Explain(e.invalid))
 	}
 }
 
@@ -98,7 +99,7 @@ func problems(err error) []string {
 
 	var texts []string
 	for _, err := range joined.Unwrap() {
-		texts = append(texts, strings.ReplaceAll(err.Error(), ":\n ", ":"))
+		texts = append(texts, strings.ReplaceAll(mistakes.Explain(err).Error(), ":\n ", ":"))
 	}
 	return texts
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"google.golang.org/api/option"
 )
 
@@ -29,7 +30,7 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 
 	configured, err := config.Load(on.Variables())
 	if err != nil {
-		return nil, fmt.Errorf("could not read the variables of the deployed functions: %w", err)
+		return nil, fmt.Errorf("could not read the variables of the deployed functions: %w", mistakes.Explain(err))
 	}
 	databases, err := on.Locate(configured.Databases[:1], configured.Edition)
 	if err != nil {

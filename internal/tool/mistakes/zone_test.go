@@ -1,4 +1,4 @@
-package route_test
+package mistakes
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func TestSuggestedZones(t *testing.T) {
 		"GMT+2": "", "GMT+10": "", "GMT-5": "", "UTC+1": "", "UTC-08:00": "", "+02:00": "", "Etc/GMT+20": "", "GMT": "", "utc": "",
 		"PST": "", "PDT": "", "CST": "", "EDT": "", "IST": "", "BST": "", "JST": "", "CEST": "", "AEST": "", "Z": "", "PST8PDT0": "",
 	} {
-		_, err := route.Parse(fmt.Sprintf("o/{o} by day(at, %q) -> d/{day} : count() as n : within", zone))
+		_, err := Parse(fmt.Sprintf("o/{o} by day(at, %q) -> d/{day} : count() as n : within", zone))
 		if zone == "GMT" && err == nil {
 			continue // the tz database has it
 		}
@@ -26,6 +26,15 @@ func TestSuggestedZones(t *testing.T) {
 			t.Errorf("%s: %v; want %q", zone, err, want)
 		}
 	}
+}
+
+func mustParse(t *testing.T, text string) route.Routes {
+	t.Helper()
+	routes, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routes
 }
 
 // A new route names no zone that is called by an abbreviation. One that runs may.
@@ -41,7 +50,7 @@ func TestWithoutSummer(t *testing.T) {
 		`o/{o} by day(at, "America/New_York") -> d/{day} : count() as n : within`:            "",
 		`o/{o} by day(at) -> d/{day} : count() as n : within; a/{a} -> b/c : count() as n`:   "",
 	} {
-		got := mustParse(t, text).WithoutSummer(mustParse(t, running))
+		got := WithoutSummer(mustParse(t, text), mustParse(t, running))
 		if !strings.HasSuffix(got, want) || (got == "") != (want == "") {
 			t.Errorf("%s: %q; want %q", text, got, want)
 		}
