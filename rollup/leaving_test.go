@@ -58,6 +58,7 @@ type rooms struct {
 	seen      map[string]map[string][]time.Time // by room and user: commits of heartbeats, which are their times, too
 	rollUps   map[string][]roomsRollUp
 	delayed   map[string]time.Duration // of a room: the longest that its alarms were held up by kills
+	lostAlarm map[string]bool          // the last answer about an alarm of the room was lost
 	tasks     int
 }
 
@@ -86,7 +87,7 @@ func (w *rooms) run() {
 		w.window = time.Minute
 	}
 	w.random = rand.New(rand.NewPCG(1, 2))
-	w.names, w.seen, w.rollUps, w.delayed = make(map[rollup.Alarm]bool), make(map[string]map[string][]time.Time), make(map[string][]roomsRollUp), make(map[string]time.Duration)
+	w.names, w.seen, w.rollUps, w.delayed, w.lostAlarm = make(map[rollup.Alarm]bool), make(map[string]map[string][]time.Time), make(map[string][]roomsRollUp), make(map[string]time.Duration), make(map[string]bool)
 	w.template = mustCounter(fmt.Sprintf("rooms/{room}/members/{user} -> rooms/{room} : count() where seen > now - %v as online : existing", w.window), "rooms/0/members").Template
 	for range 3 {
 		w.instances = append(w.instances, w.start())
@@ -198,10 +199,21 @@ func (i *roomsInstance) Create(ctx context.Context, a rollup.Alarm) error {
 			i.work.Go(func() { i.rooms.ring(a) })
 		}
 	}
-	if i.chance(i.lost) {
+	if i.losesAlarm(a.RollUp) {
 		return errors.New("the answer is lost")
 	}
 	return context.Cause(i.ctx)
+}
+
+// losesAlarm draws whether the answer about a room's alarm is lost. Two in a row are not: they
+// leave the room to the schedule, and here is none.
+func (w *rooms) losesAlarm(room string) bool {
+	lost := w.chance(w.lost)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lost = lost && !w.lostAlarm[room]
+	w.lostAlarm[room] = lost
+	return lost
 }
 
 func (w *rooms) ring(a rollup.Alarm) {
