@@ -170,7 +170,7 @@ func mustCounter(r, shards string) route.Counter {
 	if err != nil {
 		panic(err)
 	}
-	c, _, ok := routes.Match(shards + "/0")
+	c, ok := routes[0].Belongs(shards+"/0", nil)
 	if !ok {
 		panic(shards + " is not a collection of shards of " + r)
 	}

@@ -87,12 +87,12 @@ func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 	if err != nil {
 		t.Fatal(err)
 	}
-	route, _, ok := routes.Match("counters/c/shards/0")
+	c, ok := routes[0].Belongs("counters/c/shards/0", nil)
 	if !ok {
-		t.Fatal("no route")
+		t.Fatal("no counter")
 	}
 	l := &load{
-		t: t, client: client, counter: shards.New(client, "counters/c"), route: route,
+		t: t, client: client, counter: shards.New(client, "counters/c"), route: c,
 		coalescer: rollup.NewCoalescer(store, rollup.Options{Cadence: 100 * time.Millisecond, Timeout: time.Minute, Logger: logger}),
 		stop:      make(chan struct{}),
 	}

@@ -89,10 +89,11 @@ shards/{shard} -> site/totals : Cnt`
 // counter returns the counter of a shard.
 func (c *console) counter(routes, shard string) route.Counter {
 	c.t.Helper()
-	counter, _, ok := c.routes(routes).Match(shard)
+	source, ok := c.routes(routes).Source(shard)
 	if !ok {
 		c.t.Fatalf("no route for %s", shard)
 	}
+	counter, _ := source.Routes()[0].Belongs(shard, nil)
 	return counter
 }
 

@@ -313,16 +313,6 @@ func (r *Route) Misfit(path string, held func(document.Field) any) (k Key, to Pa
 	return r.By[n], r.template[:r.By[n].at+1], true
 }
 
-// counterOf returns the counter to which the document at path belongs by its path alone. It reports
-// false if the route does not cover the document, or has keys.
-func (r *Route) counterOf(path string) (Counter, bool) {
-	if r.By != nil {
-		return Counter{}, false
-	}
-	rollUp, ok := r.pattern.translate(path, r.template)
-	return Counter{Template: r.Template, RollUp: rollUp}, ok
-}
-
 // Routes are the active routes. If a document can be a source of several routes, they have the same
 // pattern, or one goes across parents and has all documents of the others. No document can be a
 // roll-up of two templates.
@@ -362,17 +352,6 @@ func (rs Routes) Counter(path string) (Counter, bool) {
 
 // String returns the routes as Parse reads them, one to a line.
 func (rs Routes) String() string { return join(rs, "\n") }
-
-// Match returns the counter that the source document at path (below the database's root) belongs to
-// by its path alone, and the first route that says so, if any does.
-func (rs Routes) Match(path string) (Counter, *Route, bool) {
-	for _, r := range rs {
-		if c, ok := r.counterOf(path); ok {
-			return c, r, true
-		}
-	}
-	return Counter{}, nil, false
-}
 
 // Covers reports whether the document at path (below the database's root) is a source of one of the
 // routes.

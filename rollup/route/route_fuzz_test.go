@@ -112,7 +112,7 @@ func FuzzMatch(f *testing.F) {
 	f.Add("counters/\xff/shards/\x00")
 	f.Add("posts/counters/counters/shards/shards/ ")
 	f.Fuzz(func(t *testing.T, path string) {
-		c, r, ok := routes.Match(path)
+		c, r, ok := match(routes, path)
 		if !ok {
 			return
 		}
@@ -164,7 +164,7 @@ func FuzzPaths(f *testing.F) {
 				path = append(path, segment.Name)
 			}
 			shard := strings.Join(path, "/")
-			c, of, ok := routes.Match(shard)
+			c, of, ok := match(routes, shard)
 			if !ok || of != r || r.Shards(c) != strings.Join(path[:len(path)-1], "/") {
 				t.Fatalf("%q of route %q matched %+v, %v", shard, r, c, ok)
 			}
@@ -178,13 +178,13 @@ func FuzzPaths(f *testing.F) {
 			}
 			last := c.RollUp
 			for range routes {
-				next, _, ok := routes.Match(last)
+				next, _, ok := match(routes, last)
 				if !ok {
 					break
 				}
 				last = next.RollUp
 			}
-			if _, of, ok := routes.Match(last); ok {
+			if _, of, ok := match(routes, last); ok {
 				t.Errorf("%q: the roll-ups after it do not end: %q is a shard of %+v", shard, last, of)
 			}
 		}

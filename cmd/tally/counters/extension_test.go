@@ -38,7 +38,7 @@ func TestMigrateChecks(t *testing.T) {
 
 	meanwhile := func(ctx context.Context, s *session.Session) {
 		coalescer := rollup.NewCoalescer(s.Store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-		a, _, _ := s.Config.Routes.Match("pages/a/_counter_shards_/0") // but the other is not rolled up
+		a, _ := s.Config.Routes[0].Belongs("pages/a/_counter_shards_/0", nil) // but the other is not rolled up
 		_, err := coalescer.HandleEvent(ctx, rollup.Event{ID: "event"}, route.Concern{Counter: a})
 		if err != nil {
 			t.Fatal(err)

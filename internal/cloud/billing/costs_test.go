@@ -242,7 +242,7 @@ func TestEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	likes, _, ok := routes.Match("counters/likes/shards/0")
+	likes, ok := routes[0].Belongs("counters/likes/shards/0", nil)
 	if !ok {
 		t.Fatal("no counter")
 	}

@@ -44,7 +44,7 @@ func counter(t *testing.T, r string) route.Counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _, ok := routes.Match("counters/likes/shards/0")
+	c, ok := routes[0].Belongs("counters/likes/shards/0", nil)
 	if !ok {
 		t.Fatalf("%s covers no counters", r)
 	}

@@ -20,7 +20,7 @@ type habit struct {
 // habits has the habits in the order in which they are looked for.
 var habits = []habit{
 	// In paths.
-	{[]string{"want by or ->", "want a colon", "want a colon or the end"}, glued},
+	{[]string{"want by or ->", "want a colon", afterOption}, glued},
 	{[]string{"want by or ->", "want a comma or ->"}, next("the arrow is written ->", "→", "⇒", "⟶", "➔", "➜")},
 	{[]string{"want by or ->"}, groupBy},
 	{[]string{"want a comma or ->"}, ofList},
@@ -36,12 +36,12 @@ var habits = []habit{
 	{[]string{"want )"}, formula},
 
 	// Where a total or a condition could end.
-	{append(ends, "want a colon or the end"), next("there is no or: list the values of one field with in, or add up two totals in the app", "or")},
-	{append(ends, "want a colon or the end"), next(`"by" follows the source pattern; for values that are known, write a total for each, as in count() where kind == "a" as a`, "by")},
-	{append(ends, "want a colon or the end"), func(m *route.Mistake) string { return window(m.Next, "at") }},
-	{[]string{"want a comma, a colon or the end"}, conditionLast},
-	{ends, next(`a condition begins with "where", and stands before "as", as in count() where approved == true as comments`, "if", "when", "filter", "having")},
-	{ends[1:], nameWithoutAs},
+	{atEnd, next("there is no or: list the values of one field with in, or add up two totals in the app", "or")},
+	{atEnd, next(`"by" follows the source pattern; for values that are known, write a total for each, as in count() where kind == "a" as a`, "by")},
+	{atEnd, func(m *route.Mistake) string { return window(m.Next, "at") }},
+	{[]string{afterName}, conditionLast},
+	{afterTotal, next(`a condition begins with "where", and stands before "as", as in count() where approved == true as comments`, "if", "when", "filter", "having")},
+	{[]string{afterCondition, afterFunction}, nameWithoutAs},
 
 	// In conditions and options.
 	{[]string{"want a comparison", "want a list"}, func(m *route.Mistake) string { return window(m.Next, spell(m.Values[0].(document.Field))) }},
@@ -50,9 +50,19 @@ var habits = []habit{
 	{[]string{"existing with within", "every with within", "within a document that is not above", "within without a time"}, windowWithin},
 }
 
-// ends are the kinds of mistakes where a total could end: behind its name, a condition, a function
-// and a bare field.
-var ends = []string{"want a comma, a colon or the end", "want and, as, a comma, a colon or the end", "want where, as, a comma, a colon or the end", "want where, as, a comma, a colon or the end after a field"}
+// The kinds of mistakes where a total could end.
+const (
+	afterName      = "want a comma, a colon or the end"
+	afterCondition = "want and, as, a comma, a colon or the end"
+	afterFunction  = "want where, as, a comma, a colon or the end"
+	afterField     = "want where, as, a comma, a colon or the end after a field"
+	afterOption    = "want a colon or the end" // where the route could end
+)
+
+var (
+	afterTotal = []string{afterName, afterCondition, afterFunction, afterField}
+	atEnd      = append(afterTotal, afterOption)
+)
 
 // ofHabit says what to write instead of what a habit had somebody write; "" if none had.
 func ofHabit(m *route.Mistake) string {
@@ -275,7 +285,7 @@ func conditionLast(m *route.Mistake) string {
 func nameWithoutAs(m *route.Mistake) string {
 	t, behind := m.Next[0], m.Next[min(1, len(m.Next)-1)]
 	last := behind.Kind == route.End || behind.Is(",") || behind.Is(":")
-	if m.Kind != ends[3] && last && t.Named() && !slices.Contains(options, t.Text) && meant(t.Text, words[m.Kind]...) == "" {
+	if last && t.Named() && !slices.Contains(options, t.Text) && meant(t.Text, words[m.Kind]...) == "" {
 		return `a total's name follows "as": as ` + route.Quote(t.Text)
 	}
 	return ""

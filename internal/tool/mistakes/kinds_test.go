@@ -88,6 +88,20 @@ func TestEachKindIsSaid(t *testing.T) {
 	}
 }
 
+// Wherever a route breaks off, or lacks a character, something is said of it.
+func TestBrokenRoutes(t *testing.T) {
+	for _, test := range placed {
+		for i, r := range test.routes[:min(len(test.routes), 120)] {
+			for _, routes := range []string{test.routes[:i], test.routes[:i] + test.routes[i+len(string(r)):]} {
+				_, err := Parse(routes)
+				if err != nil && (err.Error() == "" || strings.Contains(err.Error(), "%!")) {
+					t.Errorf("%q: %q", routes, err)
+				}
+			}
+		}
+	}
+}
+
 // kindsOf returns the kinds of mistakes that a node gives.
 func kindsOf(n ast.Node) (kinds []*ast.BasicLit) {
 	switch n := n.(type) {

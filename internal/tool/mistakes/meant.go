@@ -105,15 +105,15 @@ var words = map[string][]string{
 	"want by or ->":      {"->", "by"},
 	"want a comma or ->": {"->", "as"},
 
-	"want and, as, a comma, a colon or the end":                 {"and", "as"},
-	"want where, as, a comma, a colon or the end":               {"where", "as"},
-	"want where, as, a comma, a colon or the end after a field": {"where", "as"},
+	afterCondition: {"and", "as"},
+	afterFunction:  {"where", "as"},
+	afterField:     {"where", "as"},
 }
 
 // advice says what may have led to a token where a name or another word may stand.
 func advice(m *route.Mistake) string {
 	t := m.Next[0]
-	if isEnd(m.Kind) {
+	if slices.Contains(atEnd, m.Kind) {
 		option := t
 		if t.Is(",") {
 			option = m.Next[1]
@@ -140,11 +140,6 @@ func advice(m *route.Mistake) string {
 		return "; put a name with a space or another special character in backticks" + inBackticks(m)
 	}
 	return ""
-}
-
-// isEnd reports whether a route could end where a mistake of a kind is.
-func isEnd(kind string) bool {
-	return strings.HasSuffix(kind, "a colon or the end") || strings.HasSuffix(kind, "the end after a field")
 }
 
 // inBackticks returns ": " and the name that should stand in backticks. The next token is a part of
