@@ -40,11 +40,19 @@ func testDays(t *testing.T, b backend) {
 	order := func(fields map[string]any) { put("orders", fields) }
 
 	for shop, is := range shops {
-		for _, on := range []int{0, 0, 1, 400} {
+		on := []int{0, 0, 1, 400}
+		isLong := len(shop) > 1000
+		if isLong { // the emulator compares each with each in every query
+			on = []int{0, 400}
+		}
+		for _, on := range on {
 			order(map[string]any{"shop": shop, "at": day(on)})
 			if is {
 				texts["shops/"+shop+"/days/"+name(on)] = false
 			}
+		}
+		if isLong {
+			continue
 		}
 		order(map[string]any{"shop": shop, "at": "2026-01-02"})
 		order(map[string]any{"shop": shop, "at": 7})
