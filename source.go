@@ -117,7 +117,6 @@ import "embed"
 //go:embed rollup/internal/schedule/walk.go
 //go:embed rollup/rollup.go
 //go:embed rollup/route/across.go
-//go:embed rollup/route/board.go
 //go:embed rollup/route/concern.go
 //go:embed rollup/route/condition.go
 //go:embed rollup/route/conflict.go

@@ -28,7 +28,8 @@
 // a route's tokens, the nodes are checked and become a Route, and all routes are checked together.
 // It refuses routes by which the functions could trigger themselves without end, or mix up totals.
 //
-// The parser is the grammar, and the checks are the rules. A [Mistake] that they find has a kind,
-// its values and a place. The sentence for each kind, and what to write instead, is in package
+// The parser, read.go, is the grammar. The checks are the rules: judge.go and where.go of one
+// route, conflict.go and levels.go of all. A [Mistake] that they find has a kind, its values and a
+// place. The sentence for each kind, and what to write instead, is in package
 // internal/tool/mistakes, which the functions do not link.
 package route

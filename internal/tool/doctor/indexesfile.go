@@ -38,15 +38,6 @@ func NewIndexesFile(routes route.Routes, on route.Edition) IndexesFile {
 	return needs
 }
 
-// Boards returns the indexes for boards, as elements of the file. No route needs them.
-func Boards(routes route.Routes) []string {
-	var all []string
-	for _, x := range routes.Boards() {
-		all = append(all, element(IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.GroupScope, Fields: deploy.IndexFields(x)}))
-	}
-	return all
-}
-
 // CheckIndexesFile returns what the firestore.indexes.json of a database of an edition lacks for
 // the routes, and which of its exemptions keep queries from working. Each problem says what to do.
 // It matters because "firebase deploy --only firestore:indexes" offers to delete indexes that the
