@@ -230,7 +230,7 @@ func TestFindsAtThePaceOfD(t *testing.T) {
 	for _, test := range cellsOf(grid, func(c cell) bool { return c.every > time.Minute }) {
 		t.Run(test.every.String(), func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				const n = 500
+				const n = 200
 				routes := mustRoutes(route.Default + " : every " + test.every.String())
 				for i := range n {
 					w.store.Put(fmt.Sprintf("counters/%03d/shards/0", i), map[string]any{"count": int64(1)})
