@@ -196,7 +196,7 @@ func TestAuditOfOthersTotals(t *testing.T) {
 	for _, args := range []string{"audit", "audit --verbose"} {
 		status, out, logs := c.run(strings.Fields(args)...)
 		for _, want := range []string{" (missing 1, unwritten 1); 1 counter without some of the totals, whose fields hold values of the app's.\n", "unwritten     1  such as posts/8: likes is 1234, which no roll-up wrote\n",
-			"foreign kind  1  such as posts/7: likes is an array; name the total otherwise by \"as\", or clear the field\n"} {
+			"foreign kind  1  such as posts/7: likes is an array; give the total another name by \"as\", or clear the field\n"} {
 			if status != 1 || !strings.Contains(out, want) {
 				t.Errorf("tally %s: status %d, no %q in\n%s%s", args, status, want, out, logs)
 			}
@@ -224,7 +224,7 @@ func TestAuditOfFullDocument(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, out, logs)
 	}
 	status, out, logs = c.run("audit", "--grace", "0", "--repair", "--verbose")
-	if status != 1 || !strings.HasPrefix(out, "1 counter unkept: no roll-up until someone fixes what is in the way.\n") || !strings.Contains(out, "\nmissing    0\n") || !strings.Contains(out, "\nunkept     1\n") || !strings.Contains(logs, "counter=posts/full") {
+	if status != 1 || !strings.HasPrefix(out, "1 counter unkept: not rolled up until someone fixes the cause.\n") || !strings.Contains(out, "\nmissing    0\n") || !strings.Contains(out, "\nunkept     1\n") || !strings.Contains(logs, "counter=posts/full") {
 		t.Errorf("--repair: status %d: %s%s", status, out, logs)
 	}
 
@@ -305,7 +305,7 @@ func TestAuditCountsForeignReferences(t *testing.T) {
 	c.set("comments/text", map[string]any{"author": "ann"})
 
 	wantForeign(t, c,
-		"left out: 3 documents of "+comments+", such as comments/0, because author refers to a document of another database, as a clone or an import leaves it; have your server write the reference again\n",
+		"left out: 3 documents of "+comments+", such as comments/0, because author refers to a document of another database, as after a clone or an import; let your server write the reference again\n",
 		"left out: 3 documents of "+messages+", such as rooms/0/messages/1, because to refers to a document of another database",
 	)
 	status, out, logs := c.run("audit", "--json")

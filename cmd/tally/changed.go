@@ -31,9 +31,9 @@ func renamedTotals(former, routes route.Routes) []string {
 				if !r.Covers(t.String()) || !slices.Contains(gone, f.Names()[0]) {
 					continue
 				}
-				text := fmt.Sprintf("no route keeps %s in %s any more, and %s reads it: it stays as it is", f, t, r)
+				text := fmt.Sprintf("%s reads %s of %s, which no route updates any more", r, f, t)
 				if len(fresh) > 0 {
-					text += "; new there is " + strings.Join(fresh, ", ") + ": if that is another name for it, write it in both routes"
+					text += fmt.Sprintf(". If you renamed %s to %s, rename it there, too", f, strings.Join(fresh, " or "))
 				}
 				told = append(told, text)
 			}
@@ -73,7 +73,7 @@ func (h *hints) reportDroppedRoutes(ctx context.Context, db servedDatabase, form
 			continue
 		}
 
-		text := fmt.Sprintf("no route counts %s any more, and there are such documents, as %s", r.Pattern(), path)
+		text := fmt.Sprintf("no route counts %s any more, but such documents still exist, such as %s", r.Pattern(), path)
 		for _, now := range h.routes {
 			if now.Template.Segments().Same(r.Template.Segments()) {
 				text += fmt.Sprintf("; the totals in %s are now those of %s", r.Template, now.Pattern())
@@ -139,7 +139,7 @@ func (h *hints) reportTotalAmongShards(ctx context.Context, doc *firestore.Docum
 			if !ok || number.Float64() == 0 || !h.isSumOfOthers(ctx, doc.Ref.Parent, f, number.Float64()) || !h.firstTime("among", r, f) {
 				continue
 			}
-			h.say("%s is a shard of %s, and its %s is the sum of all other shards: if it is a total, it counts twice; keep it outside of %s",
+			h.say("%s lies among the shards of %s, and its %s equals the sum of all others. If %[3]s is a total, it counts twice: move the document out of %[4]s",
 				path, r, f, strings.TrimSuffix(path, "/"+doc.Ref.ID))
 		}
 	}

@@ -19,16 +19,16 @@ func TestRenamed(t *testing.T) {
 		karma  = "posts/{post} by author -> users/{author} : sum(likes) as karma, count() as posts : existing\n"
 		other  = "posts/{post} by author -> users/{author} : sum(hearts) as karma : existing\n"
 		fresh  = "posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where on == true as on : existing\n"
-		reads  = ", and posts/{post} by author -> users/{author} : likes as karma, count() as posts : existing reads it: it stays as it is"
+		reads  = "posts/{post} by author -> users/{author} : likes as karma, count() as posts : existing reads likes of posts/{post}, which no route updates any more"
 	)
 	for _, test := range []struct {
 		name, former, routes string
 		want                 []string
 	}{
 		{"nothing changed", likes + karma, likes + karma, nil},
-		{"renamed", likes + karma, hearts + karma, []string{"no route keeps likes in posts/{post} any more" + reads + "; new there is hearts: if that is another name for it, write it in both routes"}},
+		{"renamed", likes + karma, hearts + karma, []string{reads + ". If you renamed likes to hearts, rename it there, too"}},
 		{"renamed in both", likes + karma, hearts + other, nil},
-		{"the route went", likes + karma, karma, []string{"no route keeps likes in posts/{post} any more" + reads}},
+		{"the route went", likes + karma, karma, []string{reads}},
 		{"another total, too", likes + karma, fresh + karma, nil},
 		{"no route relies on it", likes, hearts, nil},
 	} {
@@ -101,9 +101,9 @@ func TestHintsOfOtherSources(t *testing.T) {
 		h.reportDroppedRoutes(t.Context(), db, former)
 	}
 	want = append(want,
-		"talks/1/votes/total is a shard of talks/{talk}/votes/{vote} -> talk_totals/{talk} : n, and its n is the sum of all other shards: if it is a total, it counts twice; keep it outside of talks/1/votes",
-		"no route counts posts/{post}/likes/{user} any more, and there are such documents, as posts/1/likes/ann; the totals in posts/{post} are now those of posts/{post}/like/{user}",
-		"no route counts order/{order} any more, and there are such documents, as order/1; the totals in totals/orders are now those of orders/{order}",
+		"talks/1/votes/total lies among the shards of talks/{talk}/votes/{vote} -> talk_totals/{talk} : n, and its n equals the sum of all others. If n is a total, it counts twice: move the document out of talks/1/votes",
+		"no route counts posts/{post}/likes/{user} any more, but such documents still exist, such as posts/1/likes/ann; the totals in posts/{post} are now those of posts/{post}/like/{user}",
+		"no route counts order/{order} any more, but such documents still exist, such as order/1; the totals in totals/orders are now those of orders/{order}",
 	)
 	if d := cmp.Diff(want, said); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)

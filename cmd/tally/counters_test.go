@@ -63,7 +63,7 @@ func TestCounters(t *testing.T) {
 		{args: "create hot --num-shards many", status: 1, errors: `--num-shards "many": want a number from 1 to 100000, or auto`},
 		{args: "create hot --num-shards 10", status: 1, errors: "it has 12, and its shards grow by themselves"},
 		{args: "resize hot 10 --routes counters/{counter}/shards/{shard}->rollups/{counter}:count:documents", want: "counters/hot  10 shards  was 12\n",
-			errors: "the 2 shards from 10 on stay, and count; the route says documents, so each roll-up goes on reading each of them"},
+			errors: "the 2 shards from 10 on remain and still count; the route says documents, so each roll-up still reads each of them"},
 		{args: "get odd", want: "counters/odd  7  without 2 that are not finite numbers\nroll-up       7  3 shards  as of T  T\n", before: func() {
 			for id, count := range map[string]any{"0": 7, "1": math.NaN(), "2": "text"} {
 				c.set("counters/odd/shards/"+id, map[string]any{"count": count})

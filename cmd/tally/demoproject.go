@@ -160,7 +160,7 @@ func withRemedy(t *trial.Trial, r trial.Report, err error) error {
 	for _, c := range t.Delete(r.Left) {
 		fmt.Fprintf(commands, "\n  %v", c)
 	}
-	return errors.Join(err, fmt.Errorf("of the demo's documents %d may be left; this deletes them:%s", len(r.Left), commands))
+	return errors.Join(err, fmt.Errorf("%d of the demo's documents may be left; this deletes them:%s", len(r.Left), commands))
 }
 
 // projectTable returns the report in lines of cells.

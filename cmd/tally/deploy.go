@@ -123,9 +123,9 @@ type deployFlags struct {
 
 // define defines the flags.
 func (f *deployFlags) define(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.prune, "prune", false, "take away routes and databases that are not named any more, what is in other regions, and monitoring that tally.yaml does not ask for")
-	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run lists that, too")
-	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --manifest: as for a project in which there is nothing; needs no credentials")
+	flags.BoolVar(&f.prune, "prune", false, "remove routes and databases that tally.yaml no longer names, resources in other regions, and monitoring that it does not ask for")
+	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, which may take hours, and then continue; --dry-run lists that, too")
+	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --manifest: assume an empty project; needs no credentials")
 	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, forever")
 	flags.BoolVar(&f.printsManifest, "manifest", false, "print all resources as their APIs have them, in YAML, each setting with its reason, and change nothing")
 }
@@ -252,6 +252,6 @@ func undeployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.execute(ctx, plan, "", "There is nothing that tally deploy made.")
+		return d.execute(ctx, plan, "", "Nothing here was made by tally deploy.")
 	})
 }

@@ -108,7 +108,7 @@ func (c cloud) undeploy(before []string) {
 			}
 		}
 	}
-	if printed := c.want(0, "undeploy"); !strings.Contains(printed, "There is nothing that tally deploy made.") {
+	if printed := c.want(0, "undeploy"); !strings.Contains(printed, "Nothing here was made by tally deploy.") {
 		c.t.Errorf("a second undeploy:\n%s", printed)
 	}
 }

@@ -42,8 +42,8 @@ func devCommand() *cobra.Command {
 	d.stack.define(c)
 	d.stack.joins = true
 	f := c.Flags()
-	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
-	f.StringVar(&d.project, "project", "", "project id, or alias of .firebaserc (default $GOOGLE_CLOUD_PROJECT, else the Firebase CLI's, else demo-tally); the emulator takes any, and touches none")
+	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which tally dev joins if one already serves there (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
+	f.StringVar(&d.project, "project", "", "project id, or alias of .firebaserc (default $GOOGLE_CLOUD_PROJECT, else the Firebase CLI's, else demo-tally); the emulator takes any id, and touches no project")
 	f.StringVar(&d.stack.Data, "data", "", "folder that keeps all documents: what it has is imported at the start, and Ctrl-C exports into it (default: Ctrl-C forgets them)")
 	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
 	d.dashboard.define(c, "dashboard-port", dashboardPort, "the dashboard")
@@ -203,7 +203,7 @@ func (d *dev) otherProject(project string) {
 	if project == session.DevProject {
 		return
 	}
-	d.stack.lines.printEscaped("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
+	d.stack.lines.printEscaped("a request names the project %s, but the counters are those of %s: set projectId: %q in your app, or start tally dev --project %[1]s",
 		project, d.project, d.project)
 }
 

@@ -317,7 +317,7 @@ func TestDevNamesWhatIsLeftOut(t *testing.T) {
 	out.await("main.rules changed: its rules are in force now")
 	out.signedOut("orders", "a/1", "n", http.StatusOK)
 	settings("hearts")
-	out.await("no route keeps likes in posts/{post} any more, and posts/{post} by author -> users/{author} : likes as karma : existing reads it")
+	out.await("posts/{post} by author -> users/{author} : likes as karma : existing reads likes of posts/{post}, which no route updates any more")
 	out.await("tally.yaml changed")
 	out.interrupt()
 	if n := strings.Count(out.read.String(), "is not in force"); n != 1 {
@@ -349,7 +349,7 @@ func TestDevOfNamedDatabase(t *testing.T) {
 	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
 	c.Dir = dir
 	out := c.follow(t)
-	out.await("the emulator is asked to be one of the Enterprise edition. Before version 1.22 it knows none, and answers as one of Standard\n")
+	out.await("tally dev asks the emulator to be of the Enterprise edition. Before version 1.22 it ignores that, and answers as Standard does\n")
 	out.await("firebase.json says that database my-database-id is of the Enterprise edition, on which no one has tried Tally yet: tally deploy refuses it, unless tally.yaml says edition: enterprise (docs/deploy.md#before)\n")
 	for range 3 {
 		out.increment("my-database-id", "counters/likes/shards/0", "count", http.StatusOK)
@@ -406,7 +406,7 @@ func TestDevRunsOnce(t *testing.T) {
 	third.await("Add 1 from here")
 	third.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-tally\n +emulator `, port))
 	write(t, filepath.Join(dir, "tally.yaml"), []byte("dev:\n  firestore_port: 1\n"))
-	third.await("the ports of dev: changed: stop tally dev and start it again, to take them\n")
+	third.await("the ports of dev: changed: restart tally dev to apply them\n")
 	third.interrupt()
 }
 
@@ -451,7 +451,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 
 			settings("routes: |\n" + pages)
 			out.await("no route updates the totals in rollups/{counter} any more; they keep their last values\n")
-			out.await("no route counts counters/{counter}/shards/{shard} any more, and there are such documents, as counters/likes/shards/0\n")
+			out.await("no route counts counters/{counter}/shards/{shard} any more, but such documents still exist, such as counters/likes/shards/0\n")
 			out.awaitCount("tally.yaml changed", 2)
 			add("counters/likes/shards/0", "count")
 			add("pages/home/shards/1", "views")

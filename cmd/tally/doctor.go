@@ -128,7 +128,7 @@ func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []d
 func (d *doctorFlags) read(ctx context.Context, logs io.Writer) (read *doctor.Deployment, project string, err error) {
 	folder, err := d.settings.Here(logs)
 	if err != nil {
-		return doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed")), "", nil
+		return doctor.Local(nil, err, errors.New("its settings cannot be read until tally.yaml is fixed")), "", nil
 	}
 
 	chosen, err := settings.ChooseProject(d.project, folder)

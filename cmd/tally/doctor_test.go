@@ -39,7 +39,7 @@ func TestDoctorWithoutProject(t *testing.T) {
 		{"no project", "", "", 2, []string{"there is no tally.yaml here or above", "name the project by --project or GOOGLE_CLOUD_PROJECT", unlooked}},
 		{"a project that is none", "", "My Project", 2, []string{"? project ", "My Project", unlooked}},
 		{"a tally.yaml that is wrong", "routes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", "want <source pattern>", "- rules-file, indexes-file not checked: tally.yaml cannot be used", unlooked}},
-		{"a tally.yaml that cannot be read", "rutes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", `unknown key "rutes"`, "its settings are not known before tally.yaml is fixed", unlooked}},
+		{"a tally.yaml that cannot be read", "rutes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", `unknown key "rutes"`, "its settings cannot be read until tally.yaml is fixed", unlooked}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none.json"))

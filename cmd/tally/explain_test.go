@@ -156,7 +156,7 @@ func TestExplainOfRollUps(t *testing.T) {
 	}
 	e := explain("shops/7")
 	if e.Says != "shops/7 holds totals" || e.Holds == nil || e.Holds.RollUp == nil || e.Holds.RollUp.Totals["revenue"] != 5.0 ||
-		strings.Join(e.Holds.MadeOf, "; ") != `amount as revenue of the documents in orders where shop == "7"` || e.Holds.Next != "its next change is rolled up within seconds, and an audit finds what no event told" {
+		strings.Join(e.Holds.MadeOf, "; ") != `amount as revenue of the documents in orders where shop == "7"` || e.Holds.Next != "its next change is rolled up within seconds, and an audit finds changes whose events were lost" {
 		t.Errorf("got %+v, %+v", e, e.Holds)
 	}
 
@@ -165,7 +165,7 @@ func TestExplainOfRollUps(t *testing.T) {
 		t.Errorf("got %+v", e.Holds)
 	}
 	e = explain("sites/gone/days/2026-11-27")
-	if e.Says != "sites/gone/days/2026-11-27 does not exist; it is where totals go" || !strings.Contains(e.Holds.Missing, "within sites/gone, which does not exist") {
+	if e.Says != "sites/gone/days/2026-11-27 does not exist; it would hold totals" || !strings.Contains(e.Holds.Missing, "within sites/gone, which does not exist") {
 		t.Errorf("got %+v", e.Holds)
 	}
 
@@ -187,7 +187,7 @@ func TestExplainOfForeignKinds(t *testing.T) {
 		t.Fatalf("audit: exit status %d: %s", status, logs)
 	}
 
-	const why = `revenue is left out: the field holds an array of the app's: name the total otherwise by "as", or clear the field`
+	const why = `revenue is left out: the field holds an array of the app's: give the total another name by "as", or clear the field`
 	e := explain("orders/2")
 	if e.Counts || e.Says != "orders/2 does not count in all totals: "+why {
 		t.Errorf("got %+v", e)

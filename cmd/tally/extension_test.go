@@ -86,8 +86,8 @@ Is the extension uninstalled? [y/N] `
 		{name: "dry run", args: "--routes=ROUTE --dry-run", want: `pages/a: fold 4 of 4 shards; carry likes 10, visits 1000; then likes 10, visits 1023
 pages/b: fold 0 of 0 shards; carry likes 0, visits 7; then likes 0, visits 7
 ` + found},
-		{name: "no answer", args: "--routes=ROUTE", want: found, logged: asked + "\ntally: nothing was changed; --yes goes on without a question"},
-		{name: "no", args: "--routes=ROUTE", answer: "n\n", want: found, logged: asked + "tally: nothing was changed; --yes goes on without a question"},
+		{name: "no answer", args: "--routes=ROUTE", want: found, logged: asked + "\ntally: nothing was changed; --yes continues without a question"},
+		{name: "no", args: "--routes=ROUTE", answer: "n\n", want: found, logged: asked + "tally: nothing was changed; --yes continues without a question"},
 		{name: "the extension runs", args: "--routes=ROUTE --yes", before: func() { c.set("_firebase_ext_/sharded_counter", map[string]any{"workers": 0}) },
 			want: strings.Replace(found, "left no sign of when it ran", "ran AGO ago", 1), logged: "tally: the extension ran AGO ago: uninstall it, and begin 3m0s after its last run; nothing was changed"},
 		{name: "uncounted", args: "--routes=ROUTE --yes", before: func() {

@@ -64,7 +64,7 @@ func TestGroups(t *testing.T) {
 	})
 	c.set("orders/5", map[string]any{"shop": "gone"})
 	c.tell([]step{
-		{args: "get shops/gone", want: "shops/gone  largest null, last null, orders 1, revenue 0\nroll-up     none: there is no document shops/gone; its totals come once the app has created it\n"},
+		{args: "get shops/gone", want: "shops/gone  largest null, last null, orders 1, revenue 0\nroll-up     none: the document shops/gone does not exist; Tally writes its totals once the app has created it\n"},
 		{args: "get shops/gone --json | .missing", want: "true"},
 		{args: "get shops/8 --json | .missing", want: "false"},
 	})

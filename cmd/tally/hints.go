@@ -99,7 +99,7 @@ func (h *hints) firstTimeThisHour(about ...any) bool {
 // emulator asks for none.
 func (h *hints) reportIndexes(on route.Edition) {
 	if on == route.Enterprise {
-		h.say("on a project, where tally deploy builds them first, each query needs an index, because the database is of the Enterprise edition; tally indexes prints them")
+		h.say("on a project each query needs an index, because the database is of the Enterprise edition; tally deploy builds the indexes, and tally indexes prints them")
 		return
 	}
 	var need []string
@@ -109,7 +109,7 @@ func (h *hints) reportIndexes(on route.Edition) {
 		}
 	}
 	if len(need) > 0 {
-		h.say("on a project, where tally deploy builds them first, indexes are needed by %s; tally indexes prints them", strings.Join(need, " and by "))
+		h.say("on a project indexes are needed by %s; tally deploy builds them, and tally indexes prints them", strings.Join(need, " and by "))
 	}
 }
 
@@ -244,10 +244,10 @@ func (h *hints) reportAppValues(path string, fields map[string]any, updated time
 	}
 
 	if foreign != "" && h.firstTime("foreign kind", c.Template) {
-		h.say("%s of the app's, and no total can be: it stays, and the total is left out; name the total otherwise by \"as\" in the route, or clear the field", foreign)
+		h.say("%s of the app's, which no total can be. Tally leaves the field alone and leaves the total out; give the total another name by \"as\" in the route, or clear the field", foreign)
 	}
 	if unwritten != "" && h.firstTime("unwritten", c.Template) {
-		h.say("%s, which no roll-up wrote: it becomes what the documents add up to, and tally.before keeps the number", unwritten)
+		h.say("%s, which no roll-up wrote. Tally replaces it by what the documents add up to, and keeps the number in tally.before", unwritten)
 	}
 }
 

@@ -358,8 +358,8 @@ func TestHintsOfJoinedApps(t *testing.T) {
 		tally := map[string]any{"as_of": time.Now(), "totals": []any{"likes"}, "before": map[string]any{"likes": likes}}
 		return map[string]any{"likes": int64(3), "tally": tally}
 	}
-	const becomes = ", which no roll-up wrote: it becomes what the documents add up to, and tally.before keeps the number"
-	const stays = " of the app's, and no total can be: it stays, and the total is left out; name the total otherwise by \"as\" in the route, or clear the field"
+	const becomes = ", which no roll-up wrote. Tally replaces it by what the documents add up to, and keeps the number in tally.before"
+	const stays = " of the app's, which no total can be. Tally leaves the field alone and leaves the total out; give the total another name by \"as\" in the route, or clear the field"
 
 	for name, test := range map[string]struct {
 		fields map[string]any
@@ -389,7 +389,7 @@ func TestHintsOfIndexes(t *testing.T) {
 	const some = "posts/{post}/comments/{id} -> posts/{post} : latest(at) where approved == true as last : existing"
 	for routes, want := range map[string][]string{
 		plain:                              nil,
-		plain + ";" + grouped + ";" + some: {"on a project, where tally deploy builds them first, indexes are needed by " + grouped + " and by " + some + "; tally indexes prints them"},
+		plain + ";" + grouped + ";" + some: {"on a project indexes are needed by " + grouped + " and by " + some + "; tally deploy builds them, and tally indexes prints them"},
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}

@@ -125,7 +125,7 @@ func (h home) foreignError() error {
 	for _, t := range h.Totals {
 		others := t.Unwritten + t.zeros
 		if t.ForeignKind > others && t.ForeignKind*10 >= h.Read {
-			return fmt.Errorf("most documents %s that have the field %s hold no total there, such as %s; name the total otherwise by \"as\", or clear the fields first (docs/migrate.md)",
+			return fmt.Errorf("most documents %s that have the field %s hold no total there, such as %s; give the total another name by \"as\", or clear the fields first (docs/migrate.md)",
 				h.Template, t.Name, t.ForeignExample)
 		}
 	}
@@ -145,7 +145,7 @@ func (h home) String() string {
 			text += fmt.Sprintf("; about %d of %d hold %s that no roll-up wrote, such as %s; each becomes what its documents add up to, and tally.before keeps the number", t.Unwritten, h.Read, t.Name, t.Example)
 		}
 		if t.ForeignKind > 0 {
-			text += fmt.Sprintf("; about %d of %d hold another kind of %s, such as %s; these stay as they are, without this total: name the total otherwise by \"as\", or clear the fields", t.ForeignKind, h.Read, t.Name, t.ForeignExample)
+			text += fmt.Sprintf("; about %d of %d hold another kind of %s, such as %s; these stay as they are, without this total: give the total another name by \"as\", or clear the fields", t.ForeignKind, h.Read, t.Name, t.ForeignExample)
 		}
 		if h.Documents > 0 {
 			text += fmt.Sprintf(": up to %s, about $%.2f", many(h.RollUps, "roll-up"), h.Dollars)
@@ -207,7 +207,7 @@ func (d *deployment) readHomes(ctx context.Context, wanted *deploy.Deployment, p
 				return errors.Join(context.Cause(ctx), store.Close())
 			}
 			if err != nil {
-				plan.Notes = append(plan.Notes, fmt.Sprintf("what the documents %s hold in the fields of new totals is not known, because they could not be read, which needs roles/datastore.viewer: %v", j.Template, err))
+				plan.Notes = append(plan.Notes, fmt.Sprintf("could not read the documents %s, so it is unknown what the fields of new totals hold; reading needs roles/datastore.viewer: %v", j.Template, err))
 				continue
 			}
 			d.homes = append(d.homes, j.home(database, wanted.Config.Edition, documents, sample))

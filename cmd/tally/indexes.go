@@ -42,7 +42,7 @@ func indexesCommand() *cobra.Command {
 		if check == "" {
 			boards := doctor.Boards(parsed)
 			if len(boards) > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "A board of the best of a week or month needs one of these, too, which no route does (docs/recipes.md#a-board-for-each-week):\n%s\n", strings.Join(boards, "\n"))
+				fmt.Fprintf(c.ErrOrStderr(), "A board of the best of a week or month needs one of these, too; no route does (docs/recipes.md#a-board-for-each-week):\n%s\n", strings.Join(boards, "\n"))
 			}
 			e := json.NewEncoder(c.OutOrStdout())
 			e.SetIndent("", "  ")

@@ -155,7 +155,7 @@ func (a *answers) printMergeSteps() string {
 	case len(missing) > 0:
 		return fmt.Sprintf("firebase.json names %s, which is not there: rename %s to that, unless the rules are elsewhere", strings.Join(missing, ", "), mergeFile)
 	default:
-		return fmt.Sprintf(`firebase.json names no rules: rename %s to %s, and name it there: "firestore": {"rules": "%[2]s"}. firebase deploy then puts them in place of those that the project has`, mergeFile, rulesFile)
+		return fmt.Sprintf(`firebase.json names no rules: rename %s to %s, and name it there: "firestore": {"rules": "%[2]s"}. firebase deploy then replaces the project's rules by them`, mergeFile, rulesFile)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestDeployOntoDocuments(t *testing.T) {
 	c.settings("routes: |\n  " + fmt.Sprintf(likes, "fans"))
 	for _, flags := range [][]string{{"deploy", "--yes"}, {"deploy", "--dry-run"}, {"deploy", "--dry-run", "--json"}} {
 		stopped := c.want(1, flags...)
-		if !strings.Contains(stopped, "posts/000: fans is an array") || !strings.Contains(stopped, "name the total otherwise") {
+		if !strings.Contains(stopped, "posts/000: fans is an array") || !strings.Contains(stopped, "give the total another name") {
 			t.Errorf("%v says\n%s", flags, stopped)
 		}
 	}

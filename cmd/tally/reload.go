@@ -157,7 +157,7 @@ func (d *dev) reportDatabases(s *local.Stack, folder *appfolder.Folder) {
 		return // applyRules says why
 	}
 	if s.Emulator != nil && s.Config.Edition == route.Enterprise && d.hints.firstTime("edition") {
-		d.stack.lines.printEscaped("the emulator is asked to be one of the Enterprise edition. Before version 1.22 it knows none, and answers as one of Standard")
+		d.stack.lines.printEscaped("tally dev asks the emulator to be of the Enterprise edition. Before version 1.22 it ignores that, and answers as Standard does")
 	}
 
 	for _, database := range databases {
@@ -190,7 +190,7 @@ func (d *dev) compareSettings(folder *appfolder.Folder, s *local.Stack) (changed
 		return false, nil
 	}
 	if config.AckDeadline() != s.Config.AckDeadline() {
-		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
+		return false, errors.New("TALLY_HOLD_LIMIT changed: restart tally dev to apply it")
 	}
 
 	d.file, d.environment, d.config = folder.File, environment, config
@@ -202,5 +202,5 @@ func (d *dev) checkPorts(folder *appfolder.Folder) error {
 	if maps.Equal(folder.Settings.Dev, d.ports) {
 		return nil
 	}
-	return errors.New("the ports of dev: changed: stop tally dev and start it again, to take them")
+	return errors.New("the ports of dev: changed: restart tally dev to apply them")
 }

@@ -54,12 +54,12 @@ func TestStopped(t *testing.T) {
 		calls  int64
 		want   string
 	}{
-		{"create likes --num-shards 600", "Commit", 1, "499 of 600 shards are done. The counter counts already. The same command makes the rest."},
+		{"create likes --num-shards 600", "Commit", 1, "499 of 600 shards are done. The counter already works. Run the same command again to create the rest."},
 		{"create likes --num-shards 600", "", 0, ""},
 		{"increment likes --by 5", "", 0, ""},
-		{"resize likes 602", "Commit", 1, "602 of 602 shards are done. The total is right at every step, and so it is now. The same command goes on from here."},
+		{"resize likes 602", "Commit", 1, "602 of 602 shards are done. The total is right. Run the same command again to continue."},
 		{"delete --matching counters/* --yes", "RunAggregationQuery", 1, "0 counters are done. Looking changes nothing."},
-		{"delete likes --yes", "Commit", 1, "499 of 602 shards are done. The total is that of the rest. The same command goes on from here."},
+		{"delete likes --yes", "Commit", 1, "499 of 602 shards are done. The total is that of the rest. Run the same command again to continue."},
 	} {
 		args := append(strings.Fields(test.args), routes...)
 		if test.method == "" {
@@ -95,7 +95,7 @@ func TestDeleteMatchingGoesOn(t *testing.T) {
 	args := []string{"delete", "--matching", "counters/spam-*", "--yes", "--routes", strings.Split(someRoutes, "\n")[0]}
 	status, logs := c.stopped("Commit", 3, args...)
 	counters, shards := left()
-	want := fmt.Sprintf("%d of %d counters are done. None is deleted by half. The same command goes on from here.\n", n-counters, n)
+	want := fmt.Sprintf("%d of %d counters are done. No counter is half deleted. Run the same command again to continue.\n", n-counters, n)
 	if status != interrupted || counters == 0 || counters == n || shards != counters || !strings.Contains(logs, want) {
 		t.Errorf("status %d with %d counters and %d shards left: %s\nwant %d and %s", status, counters, shards, logs, interrupted, want)
 	}

@@ -25,9 +25,9 @@ import (
 var (
 	errDiffering = errors.New("roll-ups differ from their shards; tally audit --repair repairs them")
 	errUnkept    = errors.New("counters cannot be rolled up until someone fixes them; the lines above say why")
-	errPaced     = errors.New("some counters were rolled up too lately to be repaired now, because their cadence is long; the same command repairs them when a cadence has passed")
-	errUnwritten = errors.New("totals that no roll-up wrote are left alone, because no functions run by these routes; RollUpOnSchedule repairs them once its routes have them")
-	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
+	errPaced     = errors.New("some counters were rolled up less than a cadence ago, so they were not repaired; run the same command again after a cadence")
+	errUnwritten = errors.New("totals that no roll-up wrote were left alone, because no functions run these routes; RollUpOnSchedule repairs them once it runs these routes")
+	errRerouted  = errors.New("roll-ups that other routes made were left alone; RollUpOnSchedule updates those of its own routes")
 )
 
 // auditResult is tally audit's answer in JSON.
@@ -67,7 +67,7 @@ func auditCommand() *cobra.Command {
 	f.BoolVar(&a.repair, "repair", false, "repair what differs")
 	f.BoolVar(&a.prune, "prune", false, "also list totals of removed routes; --repair deletes them: first make sure that no revision still runs those routes, and that the app does not use the fields")
 	f.StringVar(&a.removed, "removed", "", "with --prune: the removed routes, as they were written, if no route writes those documents any more")
-	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
+	f.DurationVar(&a.grace, "grace", 0, "how long to wait for the event of a difference; 0: repair it at once (default: from TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.Lookup("grace").DefValue = "" // the text says it
 	f.BoolVar(&a.verbose, "verbose", false, "print each number of the audit, too, and its log as programs read it")
 	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
@@ -124,7 +124,7 @@ func countForeign(ctx context.Context, s *session.Session) ([]foreign, error) {
 			}
 			if n > 0 {
 				all = append(all, foreign{r.String(), string(k.Field), n, example})
-				fmt.Fprintf(s.Logs, "left out: %s of %s, such as %s, because %s refers to a document of another database, as a clone or an import leaves it; have your server write the reference again\n",
+				fmt.Fprintf(s.Logs, "left out: %s of %s, such as %s, because %s refers to a document of another database, as after a clone or an import; let your server write the reference again\n",
 					terminal.Plural(n, "document"), r, example, k.Field)
 			}
 		}
@@ -242,7 +242,7 @@ func (a auditResult) verdict() string {
 		differing = fmt.Sprintf("of %d not right%s", a.Counters, a.kindsText())
 	}
 	add(a.Differing, differing)
-	add(a.Unkept, "unkept: no roll-up until someone fixes what is in the way")
+	add(a.Unkept, "unkept: not rolled up until someone fixes the cause")
 	add(a.Failed, "failed: they could not be looked at")
 	add(a.ForeignKind, "without some of the totals, whose fields hold values of the app's")
 	add(a.Malformed, "with values that do not count as finite numbers, so no sum has them")
@@ -283,7 +283,7 @@ func printAudited(s *session.Session, a auditResult, verbose bool) error {
 		unwritten += terminal.Cells(fmt.Sprintf("unwritten\t%d\tsuch as %s, which no roll-up wrote\n", a.Unwritten, terminal.Shown(a.UnwrittenExample)))
 	}
 	if a.ForeignKind > 0 {
-		unwritten += terminal.Cells(fmt.Sprintf("foreign kind\t%d\tsuch as %s; name the total otherwise by \"as\", or clear the field\n", a.ForeignKind, terminal.Shown(a.ForeignKindExample)))
+		unwritten += terminal.Cells(fmt.Sprintf("foreign kind\t%d\tsuch as %s; give the total another name by \"as\", or clear the field\n", a.ForeignKind, terminal.Shown(a.ForeignKindExample)))
 	}
 	if !verbose {
 		return s.Print(a, "%s\n%sbilled %s", a.verdict(), unwritten, price(a.Billed))

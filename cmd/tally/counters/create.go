@@ -121,7 +121,7 @@ func isFixed(fields map[string]any) bool {
 func canGrow(c counter.Counter, r *route.Route) error {
 	switch {
 	case counter.Above(r.Shards(c.Counter)) == "":
-		return fmt.Errorf("the shards of %s cannot grow by themselves: no document is above them that could tell their number", c.Path)
+		return fmt.Errorf("the shards of %s cannot grow by themselves: there is no document above them to hold their number", c.Path)
 	case r.Template.Scheduled():
 		return fmt.Errorf("the shards of %s cannot grow by themselves: its route says every, so nothing sees how often they are written", c.Path)
 	}
@@ -132,7 +132,7 @@ func canGrow(c counter.Counter, r *route.Route) error {
 func growByThemselves(ctx context.Context, s *session.Session, c counter.Counter, r *route.Route) error {
 	n := 0
 	for _, field := range r.Fields() {
-		s.Begin("creating", "shards", terminal.Unknown, "The counter counts already. The same command makes the rest.")
+		s.Begin("creating", "shards", terminal.Unknown, "The counter already works. Run the same command again to create the rest.")
 		source := s.Shards(c, r, field, shards.DefaultNumShards)
 		err := source.CreateAuto(ctx)
 		if err != nil {
@@ -158,7 +158,7 @@ func create(ctx context.Context, s *session.Session, arg string, n int) error {
 	}
 
 	for _, field := range fields {
-		s.Begin("creating", "shards", n, "The counter counts already. The same command makes the rest.")
+		s.Begin("creating", "shards", n, "The counter already works. Run the same command again to create the rest.")
 		if err := s.Shards(c, r, field, n).Create(ctx, n); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func counterToCreate(ctx context.Context, s *session.Session, arg string) (count
 	if c.Template.Existing && c.Path == c.RollUp {
 		_, err := s.Client.Doc(c.Path).Get(ctx)
 		if status.Code(err) == codes.NotFound {
-			return counter.Counter{}, nil, fmt.Errorf("%s is the app's own document, and there is none: the app creates it first", c.Path)
+			return counter.Counter{}, nil, fmt.Errorf("%s does not exist, and it is the app's own document: the app must create it first", c.Path)
 		}
 	}
 	return c, r, nil

@@ -66,7 +66,7 @@ func deleteOne(ctx context.Context, s *session.Session, arg string) error {
 		return err
 	}
 
-	s.Begin("deleting", "shards", terminal.Unknown, "The total is that of the rest. The same command goes on from here.")
+	s.Begin("deleting", "shards", terminal.Unknown, "The total is that of the rest. Run the same command again to continue.")
 	n, declared, err := deleteShards(ctx, s, c, r)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func deleteMatching(ctx context.Context, s *session.Session, pattern string, dry
 
 	deletes := len(found) > 0 && !dryRun
 	if !s.JSON || deletes && !s.Yes { // the user sees what the question is about
-		fmt.Fprintf(s.Text(), "%s\n%s with %s; to delete them bills %s, without the roll-ups that follow\n",
+		fmt.Fprintf(s.Text(), "%s\n%s with %s; deleting them bills %s, without the roll-ups that follow\n",
 			terminal.Table(string(tableOf(found, result.Counters))), terminal.Plural(len(found), "counter"), terminal.Plural(numShards, "shard"), price(result.Cost))
 	}
 	if deletes {
@@ -253,7 +253,7 @@ func sumOf(ctx context.Context, store rollup.Store, c route.Counter) (rollup.Rol
 // deleteAll deletes the counters. It returns how many counters and shards it deleted. When ctx
 // ends, it finishes the counters in work and begins no other.
 func deleteAll(ctx context.Context, s *session.Session, found []rollup.FoundCounter) (counters, numShards int64, err error) {
-	s.Begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
+	s.Begin("deleting", "counters", len(found), "No counter is half deleted. Run the same command again to continue.")
 	defer s.Stop()
 	var done, gone atomic.Int64
 	var deleting errgroup.Group
@@ -277,7 +277,7 @@ func deleteAll(ctx context.Context, s *session.Session, found []rollup.FoundCoun
 
 	left := len(found) - int(done.Load())
 	if err != nil {
-		err = fmt.Errorf("%d of %d counters are left; the same command goes on from here: %w", left, len(found), err)
+		err = fmt.Errorf("%d of %d counters are left; run the same command again to continue: %w", left, len(found), err)
 	} else if left > 0 {
 		err = context.Cause(ctx)
 	}

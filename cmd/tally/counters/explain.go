@@ -93,7 +93,7 @@ func (s explainer) whyUncovered(path string, doc *firestore.DocumentSnapshot) (w
 
 	for _, r := range s.Stated {
 		if r.Covers(path) {
-			why = append(why, fmt.Sprintf("the functions that run do not have the route %s: tally deploy, or tally dev, gives it to them", r))
+			why = append(why, fmt.Sprintf("the running functions do not have the route %s; run tally deploy, or tally dev", r))
 		}
 	}
 	if why == nil {
@@ -188,7 +188,7 @@ func (s explainer) whyUndelivered(ctx context.Context, c route.Counter) (why []s
 		return nil
 	}
 	if !s.Served {
-		return []string{"no trigger: no functions that run for project " + s.Project + " serve this database, so no event is counted; tally dev runs them on this machine, and tally deploy on a project"}
+		return []string{"no trigger: no functions that run for project " + s.Project + " serve this database, so no event is counted; tally dev runs functions on this machine, and tally deploy on a project"}
 	}
 	if s.Emulated {
 		return nil
@@ -255,7 +255,7 @@ func (s explainer) nextText(c route.Counter, held document.Tally) string {
 	case held.Rings.After(held.AsOf):
 		return "a change is rolled up at once, and without one its alarm rings at " + stamp(held.Rings)
 	default:
-		return "its next change is rolled up within seconds, and an audit finds what no event told"
+		return "its next change is rolled up within seconds, and an audit finds changes whose events were lost"
 	}
 }
 

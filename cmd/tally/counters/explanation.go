@@ -119,7 +119,7 @@ func (e *explanation) judge() {
 	case !covered && e.Holds != nil && e.Exists:
 		e.Says, e.Why = e.Document+" holds totals", []string{}
 	case !covered && e.Holds != nil:
-		e.Says, e.Why = e.Document+" does not exist; it is where totals go", []string{}
+		e.Says, e.Why = e.Document+" does not exist; it would hold totals", []string{}
 	case !covered:
 		e.Says = e.Why[0]
 	case !e.Exists:
@@ -197,7 +197,7 @@ func (r *rollUp) omitted(of *route.Route) (why []string) {
 	for _, t := range of.Totals {
 		text := r.leftOut(t.Name)
 		if text != "" {
-			why = append(why, text+": name the total otherwise by \"as\", or clear the field")
+			why = append(why, text+": give the total another name by \"as\", or clear the field")
 		}
 	}
 	return why

@@ -180,7 +180,7 @@ func (m *migrationRun) tellDocument(d *migration.Document) {
 }
 
 func (m *migrationRun) work(ctx context.Context) error {
-	m.Begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
+	m.Begin("migrating", "documents", m.migrated.ToDo, "Nothing is half done: each total is as it was or where it belongs. Run the same command again to continue.")
 	err := m.plan.Run(ctx, m.Client, m.concurrency, func(done int) {
 		m.migrated.Done = done
 		m.Report(done, m.migrated.ToDo)

@@ -59,11 +59,11 @@ func getCounter(ctx context.Context, s *session.Session, arg string) error {
 	}
 	r, text := rollUpOf(s.Config, c.Template, snapshot.RollUp(), snapshot.ReadTime()), terminal.Cells("none; do Tally's functions run?")
 	if s.Served {
-		text = "none yet: the counter's next change makes one, or the next audit"
+		text = "none yet: the counter's next change, or the next audit, makes one"
 	}
 	switch {
 	case missing:
-		text = terminal.Cells(terminal.Shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", home)))
+		text = terminal.Cells(terminal.Shown(fmt.Sprintf("none: the document %s does not exist; Tally writes its totals once the app has created it", home)))
 	case r != nil:
 		r.Left, err = differsByWindow(ctx, snapshot, c.Template, sum)
 		if err != nil {

@@ -49,7 +49,7 @@ func increment(ctx context.Context, s *session.Session, arg, name, by string, on
 		return fmt.Errorf("--by %s: --once takes integers only", by)
 	}
 	if c.Frozen {
-		fmt.Fprintf(s.Logs, "tally: %s is frozen: its rules refuse clients, and this command is none\n", terminal.Shown(c.Path))
+		fmt.Fprintf(s.Logs, "tally: %s is frozen: security rules refuse increments of clients, but not of this command\n", terminal.Shown(c.Path))
 	}
 
 	applied, committed, err := add(ctx, total, amount, once)

@@ -30,7 +30,7 @@ func removedTemplates(routes route.Routes, text string) ([]*route.Template, erro
 	for _, template := range removed.Templates() {
 		for _, running := range routes.Templates() {
 			if overlap(running.Segments(), template.Segments()) {
-				return nil, fmt.Errorf("--removed: %s is kept by a route that runs, %s; without --removed, audit --prune finds what earlier routes left there",
+				return nil, fmt.Errorf("--removed: %s belongs to a running route, %s; without --removed, audit --prune finds what earlier routes left there",
 					template, running.Routes[0])
 			}
 		}
@@ -47,7 +47,7 @@ func overlap(a, b route.Path) bool {
 const removedPage = 300
 
 // errMeanwhile says that the app wrote documents while their totals were being taken away.
-var errMeanwhile = errors.New("documents were written meanwhile, and keep their totals; the same command goes on")
+var errMeanwhile = errors.New("some documents were written meanwhile, and keep their totals; run the same command again to continue")
 
 // withdraw finds the documents of templates that no route has any more. They still have the totals
 // and the field tally that their routes left. Unless it is a dry run, withdraw takes these away,

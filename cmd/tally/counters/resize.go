@@ -49,13 +49,13 @@ func resize(ctx context.Context, s *session.Session, arg, number string) error {
 		return err
 	}
 
-	s.Begin("resizing", "shards", terminal.Unknown, "The total is right at every step, and so it is now. The same command goes on from here.")
+	s.Begin("resizing", "shards", terminal.Unknown, "The total is right. Run the same command again to continue.")
 	err = source.Resize(ctx, n)
 	if err != nil {
 		return err
 	}
 	if n < was && r.Documents {
-		fmt.Fprintf(s.Logs, "tally: the %s from %d on stay, and count; the route says documents, so each roll-up goes on reading each of them\n", terminal.Plural(was-n, "shard"), n)
+		fmt.Fprintf(s.Logs, "tally: the %s from %d on remain and still count; the route says documents, so each roll-up still reads each of them\n", terminal.Plural(was-n, "shard"), n)
 	}
 	return s.Print(map[string]any{"counter": c.Path, "num_shards": n, "was": was}, "%s\t%s\twas %d", c.Path, terminal.Plural(n, "shard"), was)
 }

@@ -59,7 +59,7 @@ func set(ctx context.Context, s *session.Session, arg, name, number string) erro
 }
 
 // replaceKept says what is true if replacing a total was stopped.
-const replaceKept = "The total may be one in between, until the same command has come to its end."
+const replaceKept = "The total may lie between the old and the new one. Run the same command again to finish."
 
 func printReplacement(s *session.Session, c counter.Counter, r shards.Replacement) error {
 	return s.Print(map[string]any{"counter": c.Path, "was": numeral{r.Was}, "total": numeral{r.Now}, "as_of": r.AsOf},

@@ -62,7 +62,7 @@ func (q Questions) Address(ctx context.Context) (string, error) {
 		}
 		return appfolder.CheckEmail(answer)
 	}
-	answer, err := q.valid(ctx, "Address that alerts are mailed to, for when it is deployed", none, check)
+	answer, err := q.valid(ctx, "E-mail address for alerts, once it is deployed", none, check)
 	if answer == none {
 		answer = ""
 	}
@@ -195,7 +195,7 @@ Name one, such as posts/7/likes/ann or orders/1, or write a whole route.
 	}
 	d := newDraft(source)
 
-	fmt.Fprint(q.out, `Which total of them? A field's name is the field's sum, and count() is how many they are.
+	fmt.Fprint(q.out, `Which total of them? A field's name means the field's sum, and count() the number of documents.
 Others are average(stars) as rating, maximum(points) as best, latest(at) as last.
 A condition comes before the name: count() where approved == true as comments.
 `)

@@ -343,7 +343,7 @@ func unknownCounter(ctx context.Context, client *firestore.Client, c counter.Cou
 		return fmt.Errorf("%w: %s; did you mean %s?", ErrUnknown, c.Path, strings.TrimSuffix(c.Path, doc.ID)+nearest)
 	}
 	if _, err := c.Source(); err != nil { // tally create would refuse it, too
-		return fmt.Errorf("%w: %s; tally ls lists what there is", ErrUnknown, c.Path)
+		return fmt.Errorf("%w: %s; tally ls lists all counters", ErrUnknown, c.Path)
 	}
-	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", ErrUnknown, c.Path)
+	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists all counters", ErrUnknown, c.Path)
 }

@@ -103,7 +103,7 @@ func (t *tick) askQueue(ctx context.Context) {
 
 	state, err := t.service.queue.State(ctx)
 	if err != nil {
-		t.logger.WarnContext(ctx, "the queue was not asked whether its alarms are there", "error", err)
+		t.logger.WarnContext(ctx, "could not read the state of the queue", "error", err)
 		return
 	}
 	t.queue = state

@@ -34,7 +34,7 @@ func parseJSON(name string, text []byte) (*jsonFile, error) {
 	for v := range value.All() {
 		comma := trailingComma(v)
 		if comma > 0 {
-			return nil, fmt.Errorf("%sis not JSON: the Firebase CLI takes no comma before a closing brace or bracket: take it out", placeAt(text, comma).in(name))
+			return nil, fmt.Errorf("%sis not JSON: the Firebase CLI allows no comma before a closing brace or bracket: remove it", placeAt(text, comma).in(name))
 		}
 	}
 

@@ -20,7 +20,7 @@ type Settings struct {
 	Routes         Routes            `yaml:"routes" means:"Which documents make which totals: a route on each line, or a list of routes in single quotes."` // as route.Parse reads them
 	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up; 1s by default."`
 	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may cost on average, in reads a second; 50 by default, 0: no bound."` // nil: the default
-	Audit          string            `yaml:"audit" means:"How long a cycle of audits takes at least: 10m to 168h, or auto, the default: an hour, or as long as keeps a month's audits at a dollar (3.3 million reads), at most 24 hours."`
+	Audit          string            `yaml:"audit" means:"How long a cycle of audits takes at least: 10m to 168h, or auto, the default: 1 to 24 hours, so long that a month's audits cost about a dollar (3.3 million reads)."`
 	Databases      []string          `yaml:"databases" means:"Ids of the databases; by default the only one that firebase.json names, else (default)."`
 	Edition        string            `yaml:"edition" means:"The edition of the databases: standard, the default, or enterprise, which has [not been tried yet](limits.md#not-tried-yet)."`
 	Region         string            `yaml:"region" means:"Where tally deploy puts the functions, such as us-central1; by default near the first database."`
@@ -246,7 +246,7 @@ func (a Alerts) mistake() string {
 
 func checkText(value string) string {
 	if strings.ContainsFunc(value, isControl) {
-		return fmt.Sprintf("%q holds a control character: take it out", value)
+		return fmt.Sprintf("%q contains a control character: remove it", value)
 	}
 	return ""
 }
@@ -260,10 +260,10 @@ func checkChoice(key, value string) string {
 
 func checkVariable(name, value string) string {
 	if !variable.MatchString(name) {
-		return "only names in capitals that begin with TALLY_ may stand here; set any other in the shell, or on the functions by gcloud"
+		return "only names in capitals that begin with TALLY_ are allowed here; set any other in the shell, or on the functions by gcloud"
 	}
 	if name == "TALLY_USAGE_FILE" {
-		return "tally dev names that file itself: take the line out"
+		return "tally dev sets this variable itself: remove the line"
 	}
 	return checkText(value)
 }

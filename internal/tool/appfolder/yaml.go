@@ -44,7 +44,7 @@ func decode(file, text string, parsed *ast.File) (s Settings, p places, err erro
 		}
 	}
 	if len(bodies) > 1 {
-		return s, p, fmt.Errorf("%sanother document begins here: tally.yaml is one, without lines of ---", place{bodies[1].GetToken().Position.Line, 1}.in(file))
+		return s, p, fmt.Errorf("%sanother document begins here: tally.yaml is one document, without lines of ---", place{bodies[1].GetToken().Position.Line, 1}.in(file))
 	}
 	if len(bodies) == 0 {
 		return s, p, nil

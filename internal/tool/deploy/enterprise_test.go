@@ -99,7 +99,7 @@ func TestLocateEdition(t *testing.T) {
 		},
 		{
 			"Standard, said to be Enterprise", func(*adminpb.Database) {}, route.Enterprise,
-			"database (default) is of the Standard edition, and tally.yaml says edition: enterprise; take that line out, or name other databases: all must be of one edition",
+			"database (default) is of the Standard edition, and tally.yaml says edition: enterprise; remove that line, or name other databases: all must be of one edition",
 		},
 		{
 			"without Firestore's API", func(d *adminpb.Database) {

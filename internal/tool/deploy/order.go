@@ -61,7 +61,7 @@ func (p *Plan) note(format string, args ...any) {
 // tellSilences notes which APIs did not answer.
 func (p *Plan) tellSilences(of *Project) {
 	for _, silence := range of.silences {
-		p.note("%v. What Tally may have there stays as it is", silence)
+		p.note("%v. Tally leaves there whatever it may have made", silence)
 	}
 }
 
@@ -364,7 +364,7 @@ func (d *Deployment) audit(p *Plan) {
 	}
 	touched := slices.ContainsFunc(p.Steps, func(s *Step) bool { return s.Of == "function" || s.Of == "trigger" })
 	if touched && !paused {
-		call := &Step{Does: "call", Of: "job", Name: d.Job(), Title: "audit: what changed without an event is rolled up"}
+		call := &Step{Does: "call", Of: "job", Name: d.Job(), Title: "audit: roll up changes that had no event"}
 		call.do = func(ctx context.Context) error { return d.RunJob(ctx, call.Name) }
 		p.add(call)
 	}

@@ -170,7 +170,7 @@ func (p *Project) unservable(id string, on route.Edition) error {
 		return fmt.Errorf("database %s is of the Enterprise edition, on which no one has tried Tally yet (docs/limits.md#not-tried-yet); the line \"edition: enterprise\" in tally.yaml serves it all the same", id)
 
 	case d.Get("databaseEdition") == "STANDARD" && on == route.Enterprise:
-		return fmt.Errorf("database %s is of the Standard edition, and tally.yaml says edition: enterprise; take that line out, or name other databases: all must be of one edition", id)
+		return fmt.Errorf("database %s is of the Standard edition, and tally.yaml says edition: enterprise; remove that line, or name other databases: all must be of one edition", id)
 
 	case d.Get("firestoreDataAccessMode") == noAccess:
 		return fmt.Errorf("database %s refuses Firestore's API: its firestoreDataAccessMode is %s; enable Firestore data access for it:\n  %s", id, noAccess, editDatabase(p.ID, id))

@@ -202,7 +202,7 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 			return Plan{}, err
 		}
 		if kind == "function" && len(found) < len(p.Functions) {
-			plan.note("functions stay that something else made, such as Terraform")
+			plan.note("functions that another tool made, such as Terraform, stay")
 		}
 		if kind == "service account" { // a policy keeps the roles of an account that is gone
 			roles, err := p.takeRoles(ctx, known().Kinds["project"], "projects/"+p.ID, func(g Grant) bool {

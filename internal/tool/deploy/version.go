@@ -13,7 +13,7 @@ func (u *Upload) Versions(p *Project) string {
 	case p.Functions[0].Get("labels."+sourceLabel) == u.Hash:
 		return "the functions have the source of this tally, " + orUnknown(u.Version)
 	}
-	return "the functions have another source than this tally, " + orUnknown(u.Version) + ": tally deploy replaces them"
+	return "the functions' source differs from that of this tally, " + orUnknown(u.Version) + ": tally deploy replaces them"
 }
 
 // notice is how long before a runtime is deprecated Deprecated says so. Google tells as early.

@@ -18,7 +18,7 @@ func TestVersions(t *testing.T) {
 	for want, p := range map[string]*Project{
 		"nothing is deployed; this tally is version v1.2.3":                                             {},
 		"the functions have the source of this tally, version v1.2.3":                                   deployed("go126", "1"),
-		"the functions have another source than this tally, version v1.2.3: tally deploy replaces them": deployed("go126", "2"),
+		"the functions' source differs from that of this tally, version v1.2.3: tally deploy replaces them": deployed("go126", "2"),
 	} {
 		if got := own.Versions(p); got != want {
 			t.Errorf("got %q, want %q", got, want)

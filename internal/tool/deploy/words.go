@@ -21,7 +21,7 @@ func (d *Deployment) Opening(p Plan) string {
 	}
 	lines = append(lines, d.prices()...)
 	if len(d.Alerts) == 0 {
-		lines = append(lines, [2]string{"alerts", "none, because alerts in tally.yaml names no one; metrics and alerts that are there stay, without --prune"})
+		lines = append(lines, [2]string{"alerts", "none, because alerts in tally.yaml names no one; without --prune, existing metrics and alerts stay"})
 	}
 	lines = append(lines,
 		[2]string{"not done", "your security rules stay as they are (firebase deploy --only firestore:rules deploys them); Tally sets no budget"},

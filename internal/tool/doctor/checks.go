@@ -43,7 +43,7 @@ func OfProjects() (names []string) {
 }
 
 // fixRules is how all checks of rules are fixed.
-const fixRules = "take the rules of firestore.rules into the project's own; firebase deploy"
+const fixRules = "merge firestore.rules into the project's own rules; firebase deploy"
 
 // Checks are all checks, in the order in which they are best fixed.
 var Checks = []Check{
@@ -57,17 +57,17 @@ var Checks = []Check{
 	},
 	{
 		Name:  "rules-file",
-		Claim: "clients may do what they need by the rules that firebase.json names, and write no total",
+		Claim: "the rules that firebase.json names let clients do what they need, and write no total",
 		RestsOn: "Firestore refuses any request that no rule allows: clients could neither count nor " +
 			"read totals. Rules that list the fields of a document lock its author out once it has totals. Where " +
 			"users may write a total, they make it up.",
-		Fixes:   "take the rules of firestore.rules into the file; edit the line that is named",
+		Fixes:   "merge firestore.rules into the file; edit the line that is named",
 		needs:   theFolder,
 		examine: (*examination).rulesFile,
 	},
 	{
 		Name:    "indexes-file",
-		Claim:   "the indexes that firebase.json names have those that Tally needs",
+		Claim:   "the indexes that firebase.json names include those that Tally needs",
 		RestsOn: "The next firebase deploy of indexes offers to delete what its file does not have.",
 		Fixes:   "add the lines to fieldOverrides of the file",
 		needs:   theFolder,
@@ -202,7 +202,7 @@ var Checks = []Check{
 	},
 	{
 		Name:  rulesJudged,
-		Claim: "by the rules that are in force, clients read totals and edit documents that hold them, and write none, nor what Tally keeps for itself",
+		Claim: "the rules in force let clients read totals and edit documents that hold them, but write neither totals nor Tally's own documents",
 		RestsOn: "A total that a client wrote is wrong until the next write or audit. A deleted shard takes its part " +
 			"of the total with it. A client that changes the audit's cursor delays repairs, and one that deletes an " +
 			"increment token lets an increment count twice.",

@@ -360,7 +360,7 @@ func TestLeftOut(t *testing.T) {
 		{"a list in a group", listsInGroup, []string{"orders/7 of (default) belongs to no counter of orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing: its shop is an array, and a document is in one group: …"}},
 		{"a text in a window", textsInWindow, []string{"orders/8 of (default) is in no window of orders/{order} -> totals/orders : count() where at > now - 24h as lately: its at is a string, not a timestamp"}},
 		{"a reference to another database", foreignReferences, []string{"comments/9 of (default) belongs to no counter of comments/{comment} by ref(author) -> users/{author} : count() as comments : existing: its author refers to a document of another database, …"}},
-		{"a list in a total", listsInTotals, []string{"posts/7 of (default) has no such total: likes is an array; clear the field, or name the total otherwise by \"as\" in its route"}},
+		{"a list in a total", listsInTotals, []string{"posts/7 of (default) has no such total: likes is an array; clear the field, or give the total another name by \"as\" in its route"}},
 		{"a list in a total of a route that is gone", formerLists, nil},
 		{"no line", func(g *googletest.Google) { listsInGroup(g); g.Entries = nil }, nil},
 	} {

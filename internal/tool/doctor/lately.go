@@ -168,7 +168,7 @@ func (e *examination) leftOut(ctx context.Context) {
 		isRoute := slices.ContainsFunc(e.config.Routes.Live(), func(r *route.Route) bool { return r.String() == text })
 		switch {
 		case message == foreignKind && isKept:
-			e.wrong("", "%s of %s has no such total: %s; clear the field, or name the total otherwise by \"as\" in its route", counter, database, line.Get("jsonPayload.fields"))
+			e.wrong("", "%s of %s has no such total: %s; clear the field, or give the total another name by \"as\" in its route", counter, database, line.Get("jsonPayload.fields"))
 		case message != foreignKind && isRoute:
 			e.wrong("", "%s", reason.Logged(reason.Kind(message), line.Get("jsonPayload.document")+" of "+database, text, line.Get("jsonPayload.why")))
 		}

@@ -90,7 +90,7 @@ var local = []struct {
 		"tally.yaml":      "routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'",
 		"firestore.rules": inRules("match /posts/{p} { allow update: if request.auth.token.editor; }"),
 		"firebase.json":   `{"firestore": {"rules": "firestore.rules"}}`,
-	}, "", "? rules-file clients may do what they need by the rules that firebase.json names, and write no total FILE: not tried: edits of posts/{post} once it has totals, writes of totals into posts/{post}: the rules ask for the claim editor of a user, which the trial does not have"},
+	}, "", "? rules-file the rules that firebase.json names let clients do what they need, and write no total FILE: not tried: edits of posts/{post} once it has totals, writes of totals into posts/{post}: the rules ask for the claim editor of a user, which the trial does not have"},
 	{"rules that do not compile", map[string]string{"firestore.rules": inRules("function role() { if (request.auth == null) return null; }\nmatch /posts/{p} { allow get: if role() == 1; }")}, "rules-file", "firestore.rules:4:"},
 	{"rules of init, with a total at a fixed path", map[string]string{
 		"tally.yaml":             "routes: |\n  " + fixedPath[0] + "\n  " + fixedPath[1] + "\n",

@@ -64,7 +64,7 @@ func (e *examination) tryRules(ctx context.Context) {
 		what := "the rules of database " + d.ID
 		results, err := e.try(ctx, d.ID, cases)
 		if deploy.NotFound(err) {
-			e.wrong(fix, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
+			e.wrong(fix, "database %s has no rules, so Firestore refuses all clients. Take the rules of firestore.rules, then deploy them", d.ID)
 			continue
 		}
 		if err != nil {
@@ -79,9 +79,9 @@ func (e *examination) tryRules(ctx context.Context) {
 		}
 		switch {
 		case len(failed) > 0:
-			e.wrong(fix, "%s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", what, allow, strings.Join(failed, "; "))
+			e.wrong(fix, "%s %s: %s. Merge firestore.rules into the project's own rules, then deploy them", what, allow, strings.Join(failed, "; "))
 		case len(signedOut) > 0:
-			e.note("%s refuse who is not signed in: %s. An app must sign its users in before they count", what, strings.Join(signedOut, "; "))
+			e.note("%s refuse clients that are not signed in: %s. An app must sign its users in before they count", what, strings.Join(signedOut, "; "))
 		}
 		if len(failed) == 0 && len(missing) > 0 {
 			e.note("%s refuse to create shards: %s. A shard must exist before a client counts in it", what, strings.Join(missing, "; "))

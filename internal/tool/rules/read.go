@@ -382,7 +382,7 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 		}
 		of := b.firstRoutePath(routes)
 		if of != "" {
-			all = append(all, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
+			all = append(all, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and one that allows is enough: merge their conditions into one block",
 				b.line, first.line, strings.Join(both, ", "), of))
 		}
 	}

@@ -34,7 +34,7 @@ func parsed(t testing.TB, text string) route.Routes {
 // Two blocks of one path that both allow writes are found, and only these.
 func TestDoubles(t *testing.T) {
 	double := func(line, other int, methods, path string) []string {
-		return []string{fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block", line, other, methods, path)}
+		return []string{fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and one that allows is enough: merge their conditions into one block", line, other, methods, path)}
 	}
 	for _, test := range []struct {
 		name, rules string

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrUnconfirmed ends a command when the user did not agree to go on.
-var ErrUnconfirmed = errors.New("nothing was changed; --yes goes on without a question")
+var ErrUnconfirmed = errors.New("nothing was changed; --yes continues without a question")
 
 // answerWithin is how long a question waits where there is no terminal, and so perhaps no user.
 const answerWithin = time.Minute

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrSilent is the error of a trial whose writes no roll-up came to cover.
-var ErrSilent = errors.New("the deployed functions brought nothing up to date")
+var ErrSilent = errors.New("the deployed functions updated nothing")
 
 // A run is a trial at work.
 type run struct {

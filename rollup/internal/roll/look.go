@@ -130,5 +130,5 @@ func (r *Roller) logForeign(ctx context.Context, l *Look) {
 		fields = append(fields, fmt.Sprintf("%s is %s", name, l.RollUp.Foreign[name]))
 	}
 	r.LogOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
-		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or its captures, or clear the fields")
+		"fields", strings.Join(fields, ", "), "remedy", "give the totals other names by \"as\" in the route, or its captures, or clear the fields")
 }
