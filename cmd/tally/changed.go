@@ -74,11 +74,9 @@ func (h *hints) reportDroppedRoutes(ctx context.Context, db servedDatabase, form
 		}
 
 		text := fmt.Sprintf("no route counts %s any more, but such documents still exist, such as %s", r.Pattern(), path)
-		for _, now := range h.routes {
-			if now.Template.Segments().Same(r.Template.Segments()) {
-				text += fmt.Sprintf("; the totals in %s are now those of %s", r.Template, now.Pattern())
-				break
-			}
+		i := slices.IndexFunc(h.routes, func(now *route.Route) bool { return now.Template.Segments().Same(r.Template.Segments()) })
+		if i >= 0 {
+			text += fmt.Sprintf("; the totals in %s are now those of %s", r.Template, h.routes[i].Pattern())
 		}
 		h.say("%s", text)
 	}

@@ -136,7 +136,7 @@ func (h home) foreignError() error {
 func (h home) String() string {
 	var lines []string
 	for _, t := range h.Totals {
-		text := many(h.Documents, "document") + " " + h.Template
+		text := billing.Number(h.Documents, "document") + " " + h.Template
 		switch {
 		case h.Read == 0:
 		case t.Unwritten+t.ForeignKind == 0:
@@ -148,23 +148,11 @@ func (h home) String() string {
 			text += fmt.Sprintf("; about %d of %d hold another kind of %s, such as %s; these stay as they are, without this total: give the total another name by \"as\", or clear the fields", t.ForeignKind, h.Read, t.Name, t.ForeignExample)
 		}
 		if h.Documents > 0 {
-			text += fmt.Sprintf(": up to %s, about $%.2f", many(h.RollUps, "roll-up"), h.Dollars)
+			text += fmt.Sprintf(": up to %s, about $%.2f", billing.Number(h.RollUps, "roll-up"), h.Dollars)
 		}
 		lines = append(lines, text)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// many returns a number with its noun, and with a comma before each three digits: 52,000 documents.
-func many(n int64, one string) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	if n == 1 {
-		return text + " " + one
-	}
-	return text + " " + one + "s"
 }
 
 // homesText returns the lines about documents of the app's that get new totals.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/cmd/tally/command"
 	"github.com/firestore-tally/tally/cmd/tally/draft"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/mistakes"
 	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
@@ -39,9 +41,7 @@ func initCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		a.routes = strings.Join(*routes, "\n")
 		_, err := os.Stat(appfolder.FileName)
-		if err == nil {
-			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
-		}
+		isHere := err == nil
 
 		dir, err := os.Getwd()
 		if err != nil {
@@ -50,6 +50,9 @@ func initCommand() *cobra.Command {
 		folder, err := appfolder.Find(dir, "")
 		if err != nil {
 			return err
+		}
+		if isHere {
+			return errIsHere(folder)
 		}
 		err = mayWrite(c, folder)
 		if err != nil {
@@ -74,6 +77,28 @@ func initCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// errIsHere returns the error for a folder that has a tally.yaml. If the app's security rules are
+// missing, it says how to get them.
+func errIsHere(folder *appfolder.Folder) error {
+	err := fmt.Errorf("%s is here already; edit it", appfolder.FileName)
+	databases, problem := folder.Databases()
+	if problem != nil {
+		return errors.Join(err, problem)
+	}
+
+	names := []string{rulesFile, mergeFile}
+	for _, d := range databases {
+		names = append(names, d.Rules)
+	}
+	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
+	if slices.ContainsFunc(names, exists) {
+		return err
+	}
+	routes := cmp.Or(string(folder.Settings.Routes), route.Default)
+	again := deploy.Command(os.Args[0], "init", "--routes", strings.TrimSpace(routes))
+	return fmt.Errorf("%w. Its security rules are missing; this writes them:\n  mv %s tally.mine && %s && mv tally.mine %[2]s", err, appfolder.FileName, again)
 }
 
 // answers are what tally init writes.

@@ -34,7 +34,7 @@ func New(use string) *cobra.Command {
 // errors, and its output if that is no JSON. Others print what is copied or read by programs.
 func WrapLines(c *cobra.Command, _ []string) {
 	terminal.Wrap(c.ErrOrStderr())
-	talks := slices.Contains([]string{"audit", "demo", "dev", "doctor", "explain", "help", "init"}, c.Name())
+	talks := slices.Contains([]string{"audit", "demo", "dev", "doctor", "explain", "get", "help", "init", "ls"}, c.Name())
 	json := c.Flags().Lookup("json")
 	if talks && (json == nil || json.Value.String() != "true") {
 		terminal.Wrap(c.OutOrStdout())

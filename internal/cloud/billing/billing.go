@@ -101,17 +101,22 @@ func phrase(nouns ...noun) string {
 		if i > 0 && of.n == 0 {
 			continue
 		}
-		text := fmt.Sprint(of.n)
-		for at := len(text) - 3; at > 0; at -= 3 {
-			text = text[:at] + "," + text[at:]
-		}
-		text += " " + of.one
-		if of.n != 1 {
-			text += "s"
-		}
-		all = append(all, text)
+		all = append(all, Number(of.n, of.one))
 	}
 	return strings.Join(all, ", ")
+}
+
+// Number returns a number with its noun, and with a comma before each three digits: 52,000
+// documents. one is the noun for a single thing.
+func Number(n int64, one string) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	if n == 1 {
+		return text + " " + one
+	}
+	return text + " " + one + "s"
 }
 
 // A Meter counts the operations of the connections that were opened with its DialOptions. It may be

@@ -31,13 +31,19 @@ func OpenEdition(ctx context.Context, edition route.Edition, emulator, project, 
 		return Open(ctx, emulator, project, database, logger, dial...)
 	}
 
-	known := &knownIndexes{database: fmt.Sprintf("projects/%s/databases/%s", project, database), emulated: emulator != "", now: time.Now}
+	return openEnterprise(ctx, time.Now, emulator, project, database, logger, dial...)
+}
+
+// openEnterprise opens a database of the Enterprise edition. The clock now measures the age of the
+// list of its indexes.
+func openEnterprise(ctx context.Context, now func() time.Time, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
+	known := &knownIndexes{database: fmt.Sprintf("projects/%s/databases/%s", project, database), emulated: emulator != "", now: now}
 	guarded := append([]grpc.DialOption{grpc.WithChainStreamInterceptor(known.guard)}, dial...)
 	s, err := Open(ctx, emulator, project, database, logger, guarded...)
 	if err != nil {
 		return nil, err
 	}
-	s.edition, s.indexes = edition, known
+	s.edition = route.Enterprise
 	return s, nil
 }
 

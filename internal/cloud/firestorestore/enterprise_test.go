@@ -23,7 +23,13 @@ import (
 // openEnterprise opens the Store of a new database, as one of the Enterprise edition.
 func openEnterprise(t *testing.T, dial ...grpc.DialOption) *firestorestore.Store {
 	t.Helper()
-	store, err := firestorestore.OpenEdition(t.Context(), route.Enterprise, emulatortest.Addr(t), emulatortest.Project(t), firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), dial...)
+	return openEnterpriseAt(t, time.Now, dial...)
+}
+
+// openEnterpriseAt is openEnterprise with a clock.
+func openEnterpriseAt(t *testing.T, now func() time.Time, dial ...grpc.DialOption) *firestorestore.Store {
+	t.Helper()
+	store, err := firestorestore.OpenEnterprise(t.Context(), now, emulatortest.Addr(t), emulatortest.Project(t), firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), dial...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,9 +45,8 @@ func TestListOfIndexes(t *testing.T) {
 	c, _ := tmpl.Counter("totals/orders")
 	has := routes.Indexes(route.Enterprise)
 	database := emulatortest.NewEnterprise(has)
-	store := openEnterprise(t, database.DialOptions()...)
 	now := time.Unix(1_800_000_000, 0)
-	store.SetClock(func() time.Time { return now })
+	store := openEnterpriseAt(t, func() time.Time { return now }, database.DialOptions()...)
 
 	denied := status.Error(codes.PermissionDenied, "The caller does not have permission")
 	for _, step := range []struct {

@@ -21,5 +21,5 @@ func (s *Store) RollUpsUntil(ctx context.Context, t *route.Template, from string
 	return s.rollUps(ctx, t, from, limit, until)
 }
 
-// SetClock has the age of the list of indexes measured by another clock.
-func (s *Store) SetClock(now func() time.Time) { s.indexes.now = now }
+// OpenEnterprise is openEnterprise.
+var OpenEnterprise = openEnterprise

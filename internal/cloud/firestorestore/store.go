@@ -86,9 +86,8 @@ type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
 	edition  route.Edition
-	indexes  *knownIndexes // on Enterprise
-	database string        // its resource name
-	routing  string        // the parameters by which calls are routed to it
+	database string // its resource name
+	routing  string // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
 	remedies sync.Map // remedies for missing indexes that the log has named

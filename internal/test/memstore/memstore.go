@@ -34,8 +34,7 @@ type Store struct {
 	Skew time.Duration
 
 	// Indexed reports whether an index exists that Firestore does not make by itself. Nil means that
-	// all exist. It must not
-	// change, and many goroutines may call it at once.
+	// all exist. It must not change, and many goroutines may call it at once.
 	Indexed func(route.Index) bool
 
 	suspended atomic.Int64 // a time.Duration; see Suspended

@@ -16,8 +16,8 @@ func deployed(runtime, hash string) *Project {
 func TestVersions(t *testing.T) {
 	own := &Upload{Version: "v1.2.3", Hash: "1"}
 	for want, p := range map[string]*Project{
-		"nothing is deployed; this tally is version v1.2.3":                                             {},
-		"the functions have the source of this tally, version v1.2.3":                                   deployed("go126", "1"),
+		"nothing is deployed; this tally is version v1.2.3":                                                 {},
+		"the functions have the source of this tally, version v1.2.3":                                       deployed("go126", "1"),
 		"the functions' source differs from that of this tally, version v1.2.3: tally deploy replaces them": deployed("go126", "2"),
 	} {
 		if got := own.Versions(p); got != want {

@@ -21,9 +21,8 @@ type RollUp struct {
 	Labels map[string]string
 
 	// Foreign says of which kind a value of the app's is that stands in the field of a total, such
-	// as "an array", by the total's name. Values lacks these totals. It also has
-	// what stands in the field of a label, and is no text. It is nil if there are none, and in what is
-	// written.
+	// as "an array", by the total's name. Values lacks these totals. It also has what stands in the
+	// field of a label, and is no text. It is nil if there are none, and in what is written.
 	Foreign map[string]string
 
 	Gone []string // names of totals that a write takes away; nil after a read

@@ -76,9 +76,8 @@ type Store interface {
 
 	// Remove takes away the totals of c's roll-up document, including former ones, and tally. It puts
 	// back what r.Tally.Before holds of them. If nothing is left, it deletes the document, unless that
-	// is the app's own. r is what the
-	// document held. The precondition is the same as for Write. Remove returns ErrConflict if
-	// Firestore refuses.
+	// is the app's own. r is what the document held. The precondition is the same as for Write. Remove
+	// returns ErrConflict if Firestore refuses.
 	Remove(ctx context.Context, c route.Counter, r RollUp) error
 
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
