@@ -78,7 +78,6 @@ import "embed"
 //go:embed rollup/internal/events/prober.go
 //go:embed rollup/internal/events/ring.go
 //go:embed rollup/internal/events/turn.go
-//go:embed rollup/internal/note/doc.go
 //go:embed rollup/internal/note/note.go
 //go:embed rollup/internal/roll/agree.go
 //go:embed rollup/internal/roll/alarm.go
@@ -88,7 +87,6 @@ import "embed"
 //go:embed rollup/internal/roll/logged.go
 //go:embed rollup/internal/roll/look.go
 //go:embed rollup/internal/roll/options.go
-//go:embed rollup/internal/roll/owner.go
 //go:embed rollup/internal/roll/pace.go
 //go:embed rollup/internal/roll/publish.go
 //go:embed rollup/internal/roll/roller.go

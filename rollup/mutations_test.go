@@ -229,24 +229,24 @@ var mutations = []mutation{
 	{"within", "a day is removed as soon as its shop is missing", "internal/schedule/decide.go",
 		`!l.Rerouted() && l.ReadTime.Sub(l.OwnerlessSince()) > removeAfter`,
 		`!l.Rerouted()`, "TestOwnerIsGone"},
-	{"within", "a day whose shop came back and went is removed at once", "internal/roll/owner.go",
+	{"within", "a day whose shop came back and went is removed at once", "internal/roll/look.go",
 		`	if !l.Ownerless {
 		return time.Time{}
 	}`,
 		`	if !l.Ownerless {
 		return l.RollUp.Tally.OwnerlessSince
 	}`, "TestOwnerIsGone"},
-	{"within", "each roll-up begins the hour again", "internal/roll/owner.go",
+	{"within", "each roll-up begins the hour again", "internal/roll/look.go",
 		`since.IsZero() || since.After(l.ReadTime)`,
 		`true || since.After(l.ReadTime)`, "TestOwnerIsGone"},
-	{"within", "a client says when the hour is over", "internal/roll/owner.go",
+	{"within", "a client says when the hour is over", "internal/roll/look.go",
 		`since.IsZero() || since.After(l.ReadTime)`,
 		`since.IsZero()`, "TestOwnerlessInTheFuture"},
 	{"within", "a day that holds orders is not removed", "internal/schedule/decide.go",
-		`(l.Agrees() && removable(l) || ownerIsGone(l)) && !c.dryRun`,
-		`l.Agrees() && removable(l) && !c.dryRun`, "TestOwnerIsGone"},
+		`(l.Agrees() && removable(l) || ownerIsGone(l)) && !c.o.DryRun`,
+		`l.Agrees() && removable(l) && !c.o.DryRun`, "TestOwnerIsGone"},
 	{"within", "a quiet day does not say that its shop is missing", "internal/schedule/decide.go",
-		`	case l.Agrees() && unmarked(l) && !c.dryRun:
+		`	case l.Agrees() && unmarked(l) && !c.o.DryRun:
 		return repair
 `, ``, "TestOwnerIsGone"},
 	{"within", "a walk hides that a shop is missing", "internal/schedule/compare.go",
@@ -283,14 +283,17 @@ var mutations = []mutation{
 		`	case l.Mislabeled() && (l.Agrees() || ownerIsGone(l)): // also`,
 		`	case l.Mislabeled() && l.Agrees() && !removable(l): // also`, "TestSimulation"},
 	{"labels", "a missing label is as good as one", "internal/roll/label.go",
-		`		if r.Labels[name] != id {`,
-		`		if r.Labels[name] != "" && r.Labels[name] != id {`, "TestLabels"},
+		`		if l.RollUp.Labels[name] != id {`,
+		`		if l.RollUp.Labels[name] != "" && l.RollUp.Labels[name] != id {`, "TestLabels"},
 	{"labels", "any text is a label", "internal/roll/label.go",
-		`		if r.Labels[name] != id {`,
-		`		if r.Labels[name] == "" && id != "" {`, "TestLabels"},
+		`		if l.RollUp.Labels[name] != id {`,
+		`		if l.RollUp.Labels[name] == "" && id != "" {`, "TestLabels"},
 	{"labels", "a document that Tally never wrote lacks labels", "internal/roll/label.go",
-		`!l.AsOf.IsZero() && l.RollUp.Mislabeled`,
-		`l.RollUp.Mislabeled`, "TestUnlabeled"},
+		`	if l.AsOf.IsZero() {
+		return false
+	}
+	for name, id`,
+		`	for name, id`, "TestUnlabeled"},
 	{"labels", "the hash has the names of captures", "route/template.go",
 		`	slices.Sort(sources)
 `,
@@ -885,13 +888,13 @@ var mutations = []mutation{
 		`.Sub(commit) < freshFor`,
 		`.Sub(commit) < 1000*time.Hour`, "TestSimulation"},
 	{"unchanged-young", "an event that changes nothing is acknowledged before any look", "internal/events/coalescer.go",
-		`return !c.newest.IsZero() && `,
-		`return c.newest.IsZero() || `, "TestUnchangedCostsNothing"},
+		`return !now.IsZero() && `,
+		`return now.IsZero() || `, "TestUnchangedCostsNothing"},
 	{"unchanged-young", "the server's time stands still between looks", "internal/events/coalescer.go",
-		`c.newest.Add(time.Since(c.sent)).Sub(commit)`,
+		`now.Sub(commit)`,
 		`c.newest.Sub(commit)`, "TestUnchangedCostsNothing"},
 	{"unchanged-young", "the local clock says how old an event is", "internal/events/coalescer.go",
-		`c.newest.Add(time.Since(c.sent)).Sub(commit)`,
+		`now.Sub(commit)`,
 		`time.Since(commit)`, "TestUnchangedCostsNothing"},
 	{"unchanged-young", "the server's time counts from the look's answer", "internal/events/observe.go",
 		`c.newest, c.sent = l.ReadTime, l.Began`,
@@ -1049,10 +1052,10 @@ var mutations = []mutation{
 		page.ReadTime`,
 		`		page.ReadTime`, "TestBilledWalks"},
 	{"shares", "a tick that waits for reads to find more ends", "internal/schedule/find.go",
-		`at = sooner(at, now.Add(k.readsWait()))`,
+		`at = roll.Sooner(at, now.Add(k.readsWait()))`,
 		``, "TestTickWaitsToFindMore"},
 	{"shares", "a tick that waits to find more ends", "internal/schedule/keep.go",
-		`at = sooner(at, more)`,
+		`at = roll.Sooner(at, more)`,
 		`_ = more`, "TestTickWaitsToFindMore"},
 	{"shares", "a call without an end has no bound on its reads", "internal/schedule/keep.go",
 		`return k.o.MaxReads > 0 && k.o.Reads() >= k.o.MaxReads`,
@@ -1875,7 +1878,7 @@ var mutations = []mutation{
 `,
 		``, "TestRerouted"},
 	{"other-routes", "roll-ups of other routes are not left alone", "internal/schedule/decide.go",
-		`case l.Rerouted() && c.keepRerouted || `,
+		`case l.Rerouted() && c.o.KeepRerouted || `,
 		`case `, "TestRerouted"},
 	{"cursor", "the cursor passes what waits for its grace", "internal/schedule/audit.go",
 		`c.Places[d.walk] = d.before`,
@@ -2067,7 +2070,7 @@ var mutations = []mutation{
 		`if !g.coveredFrom.After(l.ReadTime) && next <= len(missingAfter) {`,
 		`if next <= len(missingAfter) {`, "TestDocumentIsCreatedLater"},
 	{"missing-covers", "an alarm that was refused is not tried again", "internal/events/missing.go",
-		`c.tryTwice(s, func() error { return c.roller.CreateAlarm(ctx, a) })`,
+		`c.createTwice(ctx, s, a)`,
 		`c.roller.CreateAlarm(ctx, a)`, "TestQueueRefusesWhileDocumentIsMissing"},
 	{"missing-covers", "a document without an alarm is not noted", "internal/events/missing.go",
 		`			c.noteMissingAlarm(ctx, l)
@@ -2125,7 +2128,7 @@ var mutations = []mutation{
 		`	if true {
 		return ctx`, "TestAuditOfHangingSumsStopsInTime"},
 	{"differs", "a dry run repairs", "internal/schedule/decide.go",
-		`if c.dryRun {`,
+		`if c.o.DryRun {`,
 		`if false {`, "TestDryRun"},
 	{"former", "any write takes former totals away", "internal/roll/publish.go",
 		`if r.Prune {`,
@@ -2134,7 +2137,7 @@ var mutations = []mutation{
 		`if r.Prune {`,
 		`if false {`, "TestPrune"},
 	{"differs", "a dry run removes", "internal/schedule/decide.go",
-		`case (l.Agrees() && removable(l) || ownerIsGone(l)) && !c.dryRun:`,
+		`case (l.Agrees() && removable(l) || ownerIsGone(l)) && !c.o.DryRun:`,
 		`case l.Agrees() && removable(l) || ownerIsGone(l):`, "TestDryRun"},
 	{"differs", "a dry run takes former totals away", "internal/schedule/decide.go",
 		`len(l.RollUp.Tally.Former) > 0:
@@ -2686,7 +2689,7 @@ var mutations = []mutation{
 		`	if s.open != nil && c.knowsAlarm(s, s.open.latestTime) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
 	{"alarm-routes", "an alarm does not say whose routes it is for", "internal/events/alarm.go",
-		`roll.Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: at}`,
+		`roll.AlarmOf(s.counter, at)`,
 		`roll.Alarm{RollUp: s.counter.RollUp, At: at}`, "TestSimulation"},
 	{"alarm-routes", "an alarm of other routes does not ring again", "internal/events/ring.go",
 		`	if again && c.options.Alarms != nil {`,
@@ -2747,7 +2750,7 @@ var mutations = []mutation{
 		`s.handedOn.start(firstHandOn, longestHandOn, c.serverNow())`,
 		`s.handedOn.start(firstHandOn, firstHandOn, c.serverNow())`, "TestAlarmIsHandedOn"},
 	{"alarm-covers", "an alarm that is handed on stays one of other routes", "internal/events/ring.go",
-		`roll.Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
+		`roll.AlarmOf(counter, at))`,
 		`roll.Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
 	{"alarm-covers", "an old alarm is handed on to a time that has passed", "internal/events/ring.go",
 		`roll.Later(c.serverNow(), a.At).Truncate`,
@@ -2780,7 +2783,7 @@ var mutations = []mutation{
 		``, "TestNoQueue"},
 	{"alarm-reach", "one alarm that cannot be made is enough", "internal/events/alarm.go",
 		`	time.Sleep(secondTry)
-	err = create()
+	err = c.roller.CreateAlarm(ctx, a)
 	if err == nil {
 		return nil
 	}
@@ -3010,21 +3013,21 @@ var mutations = []mutation{
 	{"alarm-before", "the schedule has no queue", "../internal/cloud/app/schedule.go",
 		`o.Logged, o.Alarms = d.logged, d.alarms`,
 		`o.Logged = d.logged`, "../internal/cloud/app/TestTickMakesAlarms"},
-	{"alarm-before", "an alarm that could not be made stands", "internal/roll/window.go",
-		`	err := r.CreateAlarm(ctx, a)
-	if err == nil {
-		l.Rings = next
+	{"alarm-before", "an alarm that could not be made stands", "internal/events/chain.go",
+		`	if err != nil {
+		c.noteMissingAlarm(ctx, l)
+		return
 	}
-	return err
-`,
-		`	_ = r.CreateAlarm(ctx, a)
+
 	l.Rings = next
-	return nil
+`,
+		`	_ = err
+	l.Rings = next
 `, "TestSimulation"},
 	{"alarm-before", "one alarm that could not be made is enough to do without", "internal/events/chain.go",
-		`	err := c.tryTwice(s, func() error { return c.roller.CreateWindowAlarm(ctx, l, next) })
+		`	err := c.createTwice(ctx, s, roll.AlarmOf(l.Counter, next))
 `,
-		`	err := c.roller.CreateWindowAlarm(ctx, l, next)
+		`	err := c.roller.CreateAlarm(ctx, roll.AlarmOf(l.Counter, next))
 `, "TestWindowsAlarmAtTheSecondTry"},
 	{"alarm-before", "the second try follows at once", "internal/events/alarm.go",
 		`	time.Sleep(secondTry)
@@ -3102,10 +3105,8 @@ var mutations = []mutation{
 		`	phase := time.Duration(0)
 `, "TestWindowsAlarmsAreSpread"},
 	{"alarm-relied", "the last of several windows has the alarm", "internal/roll/window.go",
-		`		if first.IsZero() || at.Before(first) {
-`,
-		`		if first.IsZero() || at.After(first) {
-`, "TestWindowsAlarmIsRounded"},
+		`first = Sooner(first, OnGrid`,
+		`first = Later(first, OnGrid`, "TestWindowsAlarmIsRounded"},
 	{"alarm-relied", "a document that never leaves has alarms forever", "internal/roll/window.go",
 		`		if leaving.At.Sub(l.ReadTime) > longestAhead {
 			continue
@@ -3135,7 +3136,7 @@ var mutations = []mutation{
 `,
 		``, "TestAuditOfWindows"},
 	{"left-late", "what left late is not repaired", "internal/schedule/decide.go",
-		`	case c.leaving == leftLate && !(l.Rerouted() && c.keepRerouted):
+		`	case c.leaving == leftLate && !(l.Rerouted() && c.o.KeepRerouted):
 		return repair
 `,
 		`	case c.leaving == leftLate:
@@ -3313,7 +3314,7 @@ var mutations = []mutation{
 		`return source.Own(source.Concerned(change), change.Holds), told, nil`,
 		`return source.Concerned(change), told, nil`, "../internal/cloud/app/TestForgedHomeConcernsItself"},
 	{"nobodys-number", "a command repairs by any routes", "internal/schedule/decide.go",
-		` || replaces(l) && c.keepUnwritten:`,
+		` || replaces(l) && c.o.KeepUnwritten:`,
 		`:`, "TestUnwrittenIsCounted"},
 	{"nothing-is-lost", "what is replaced is gone", "internal/roll/rollup.go",
 		`			before[name] = v

@@ -148,7 +148,7 @@ func TestMistakes(t *testing.T) {
 		`[{"rules": "a"}]`:     `firebase.json:1:16: firestore.0: names no database, such as "database": "(default)"`,
 		`{"rules": "../a"}`:    "firebase.json: ../a is outside of its folder: the Firebase CLI does not take it",
 		`{"rules": "a", }`:     "firebase.json:1:28: is not JSON: the Firebase CLI allows no comma before a closing brace or bracket: remove it",
-		`[{"a": [1,]}]`:        "firebase.json:1:24: is not JSON: the Firebase CLI takes no comma before",
+		`[{"a": [1,]}]`:        "firebase.json:1:24: is not JSON: the Firebase CLI allows no comma before",
 		"/* no end":            "firebase.json:1:15: is not JSON: ",
 		"{'rules': 'a.rules'}": "firebase.json:1:16: is not JSON: ",
 	} {

@@ -16,7 +16,7 @@ var causes = []struct {
 	break_ func(*googletest.Google) // nil: what is sound says it
 }{
 	{"The rules refuse increments", "rules-increments", "refuse who is signed in: update counters/{counter}/shards/{shard} by count", as("rules that refuse increments")},
-	{"The app signs no one in", "rules-increments", "refuse who is not signed in: create counters/{counter}/shards/{shard} by count", nil},
+	{"The app signs no one in", "rules-increments", "refuse clients that are not signed in: create counters/{counter}/shards/{shard} by count", nil},
 	{"The app writes elsewhere", "deliveries", "no event came in the last hour. If somebody wrote, then not below counters/{counter}/shards/{shard}", nil},
 	{"Nothing is deployed", "configuration", "there is no function tally-on-write", as("no function")},
 	{"The route is not deployed", "as-deployed", "create trigger tally-counters-shards-78fea5", func(g *googletest.Google) { g.Delete(triggerIs) }},

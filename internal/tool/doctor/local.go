@@ -106,7 +106,7 @@ func (e *examination) judge(ctx context.Context, file string, j rules.Judge, rou
 		e.note("%s:%s", file, text)
 	}
 	for _, path := range read.Closed(routes) {
-		e.note("%s lets no client create documents %s. If clients do, tally init shows a block for them", file, path)
+		e.note("no client may create documents %s by %s. If clients do, tally init shows a block for them", path, file)
 	}
 
 	answers, err := e.Judge(ctx, j, routes, documents)

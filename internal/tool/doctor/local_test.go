@@ -79,7 +79,7 @@ var local = []struct {
 	{"rules without Tally's", map[string]string{"firestore.rules": inRules("// later: /counters/ and /shards/ and /rollups/\nmatch /posts/{post} { allow get; }")}, "rules-file",
 		"firestore.rules: tried: update of counters/{counter}/shards/{shard} by an increment is refused, so it counts nothing"},
 	{"two blocks of one path", map[string]string{"firestore.rules": strings.Replace(someRules, "match /rollups/{r}", "match /counters/{c}/shards/{shard} { allow create: if request.auth != null; }\nmatch /rollups/{r}", 1)},
-		"", "firestore.rules:5: this block and that of line 4 both allow create of counters/{counter}/shards/{shard}, and what either allows is allowed"},
+		"", "firestore.rules:5: this block and that of line 4 both allow create of counters/{counter}/shards/{shard}, and one that allows is enough"},
 	{"a database with a name", map[string]string{"firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"database": "orders", "rules"`, 1), "firestore.rules": inRules("match /posts/{post} { allow get; }")}, "rules-file", "update of counters/{counter}/shards/{shard} by an increment is refused"},
 	{"an author who is locked out", map[string]string{
 		"tally.yaml":      "routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'",

@@ -40,9 +40,7 @@ func (c *Coalescer) canMakeAlarms(s *counterState, l *roll.Look) bool {
 // makeAlarm makes the alarm that rings at a time. If it stands, the look's generations are deferred
 // to it and end, and so do the alarms that wait, unless they stay.
 func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *roll.Look, at time.Time, alarmsStay bool) error {
-	err := c.tryTwice(s, func() error {
-		return c.roller.CreateAlarm(ctx, roll.Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: at})
-	})
+	err := c.createTwice(ctx, s, roll.AlarmOf(s.counter, at))
 	if err != nil {
 		return err
 	}
@@ -66,16 +64,16 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *roll.Look
 	return nil
 }
 
-// tryTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail,
+// createTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail,
 // the counter does without alarms for a while.
-func (c *Coalescer) tryTwice(s *counterState, create func() error) error {
-	err := create()
+func (c *Coalescer) createTwice(ctx context.Context, s *counterState, a roll.Alarm) error {
+	err := c.roller.CreateAlarm(ctx, a)
 	if err == nil {
 		return nil
 	}
 
 	time.Sleep(secondTry)
-	err = create()
+	err = c.roller.CreateAlarm(ctx, a)
 	if err == nil {
 		return nil
 	}

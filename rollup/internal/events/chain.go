@@ -25,12 +25,13 @@ func (c *Coalescer) makeWindowAlarm(ctx context.Context, s *counterState, l *rol
 		c.noteMissingAlarm(ctx, l)
 		return
 	}
-	err := c.tryTwice(s, func() error { return c.roller.CreateWindowAlarm(ctx, l, next) })
+	err := c.createTwice(ctx, s, roll.AlarmOf(l.Counter, next))
 	if err != nil {
 		c.noteMissingAlarm(ctx, l)
 		return
 	}
 
+	l.Rings = next
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.windowAlarm = next

@@ -71,7 +71,8 @@ func (c *Coalescer) state(counter route.Counter) *counterState {
 // isFresh reports whether less than freshFor has passed since a commit, by the server's time.
 // Before the first look that time is not known, and nothing is fresh. The mutex is held.
 func (c *Coalescer) isFresh(commit time.Time) bool {
-	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
+	now := c.serverNow()
+	return !now.IsZero() && now.Sub(commit) < freshFor
 }
 
 // withHoldLimit returns ctx, limited to the time for which an event may be held.

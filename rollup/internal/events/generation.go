@@ -35,7 +35,7 @@ import (
 // and ends by itself when its time is over:
 //
 //	alarm known    events are deferred at once     begun by makeAlarm, ended by markUnkept, too
-//	alarmless      no alarm is made                begun by tryTwice
+//	alarmless      no alarm is made                begun by createTwice
 //	own            this instance goes first        begun by recordRollUp
 //	unkept         events are done at once         begun by markUnkept, ended by observe and recordRollUp, too
 //	long           events are deferred             begun by noteLong or handleLongFailure, ended by observe, too

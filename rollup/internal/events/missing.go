@@ -25,13 +25,9 @@ var missingAfter = []time.Duration{time.Minute, 10 * time.Minute, note.MissingFo
 func (c *Coalescer) awaitDocument(ctx context.Context, s *counterState, l *roll.Look) {
 	for _, n := range c.missingNext(s, l) {
 		after := missingAfter[n-1]
-		a := roll.Alarm{
-			RollUp:  s.counter.RollUp,
-			Routes:  s.counter.Template.Hash(),
-			At:      roll.OnGrid(s.counter.RollUp, after/2, l.ReadTime.Add(after)),
-			Missing: n,
-		}
-		err := c.tryTwice(s, func() error { return c.roller.CreateAlarm(ctx, a) })
+		a := roll.AlarmOf(s.counter, roll.OnGrid(s.counter.RollUp, after/2, l.ReadTime.Add(after)))
+		a.Missing = n
+		err := c.createTwice(ctx, s, a)
 		if err != nil {
 			c.noteMissingAlarm(ctx, l)
 			return

@@ -116,7 +116,7 @@ func (c *Coalescer) handOn(ctx context.Context, a roll.Alarm, counter route.Coun
 		level = slog.LevelDebug // the prober has logged it
 	}
 	c.options.Logger.Log(ctx, level, "alarm handed on; its counter was not rolled up", "counter", a.RollUp, "at", at, "error", failure)
-	err := c.roller.CreateAlarm(context.WithoutCancel(ctx), roll.Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})
+	err := c.roller.CreateAlarm(context.WithoutCancel(ctx), roll.AlarmOf(counter, at))
 	if err != nil {
 		return Ending{Held: true}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 const (
@@ -34,12 +36,14 @@ func WithinReach(rollUp string, now, due time.Time) time.Time {
 
 // CreateDueAlarm makes an alarm for when the counter is due. It has a name of its own.
 func (r *Roller) CreateDueAlarm(ctx context.Context, l *Look, p Pace) error {
-	return r.CreateAlarm(ctx, Alarm{
-		RollUp: l.Counter.RollUp,
-		Routes: l.Counter.Template.Hash(),
-		At:     WithinReach(l.Counter.RollUp, l.ReadTime, l.ReadTime.Add(max(p.Due(l), LeastAhead))),
-		Salt:   rand.Text(),
-	})
+	a := AlarmOf(l.Counter, WithinReach(l.Counter.RollUp, l.ReadTime, l.ReadTime.Add(max(p.Due(l), LeastAhead))))
+	a.Salt = rand.Text()
+	return r.CreateAlarm(ctx, a)
+}
+
+// AlarmOf returns the alarm of a counter that rings at a time, for its own routes.
+func AlarmOf(c route.Counter, at time.Time) Alarm {
+	return Alarm{RollUp: c.RollUp, Routes: c.Template.Hash(), At: at}
 }
 
 // ErrNotMade says that an alarm may not stand.

@@ -11,7 +11,6 @@
 //	roller.go      what they have in common, how they pause, and what they tell once
 //	look.go        looks: takes a snapshot, and sums in it
 //	agree.go       says whether a roll-up agrees with its shards
-//	owner.go       since when the document is missing within which Tally makes a roll-up
 //	pace.go        when a counter may be rolled up
 //	turns.go       the last roll-up by each revision that is at work
 //	contention.go  when a write locks its document

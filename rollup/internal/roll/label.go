@@ -25,12 +25,9 @@ func (r *RollUp) readLabels(t *route.Template, fields map[string]any) {
 
 // writtenLabels returns the labels that the look's roll-up is written with: those whose fields hold
 // nothing of the app's.
-func (l *Look) writtenLabels() map[string]string { return l.RollUp.labelsOf(l.Counter) }
-
-// labelsOf returns the labels that a counter's roll-up should have, if it is r.
-func (r RollUp) labelsOf(c route.Counter) map[string]string {
-	labels := c.Labels()
-	for name := range r.Foreign {
+func (l *Look) writtenLabels() map[string]string {
+	labels := l.Counter.Labels()
+	for name := range l.RollUp.Foreign {
 		delete(labels, name)
 	}
 	return labels
@@ -38,13 +35,12 @@ func (r RollUp) labelsOf(c route.Counter) map[string]string {
 
 // Mislabeled reports whether the look's roll-up lacks one of its labels, or has a wrong one. A
 // document that Tally never wrote needs none.
-func (l *Look) Mislabeled() bool { return !l.AsOf.IsZero() && l.RollUp.Mislabeled(l.Counter) }
-
-// Mislabeled reports whether a counter's roll-up lacks one of its labels, or has a wrong one.
-func (r RollUp) Mislabeled(c route.Counter) bool {
-	want := r.labelsOf(c)
-	for name, id := range want {
-		if r.Labels[name] != id {
+func (l *Look) Mislabeled() bool {
+	if l.AsOf.IsZero() {
+		return false
+	}
+	for name, id := range l.writtenLabels() {
+		if l.RollUp.Labels[name] != id {
 			return true
 		}
 	}

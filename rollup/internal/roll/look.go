@@ -21,7 +21,7 @@ type Look struct {
 	Snapshot  Snapshot
 	ReadTime  time.Time // the snapshot's instant
 	RollUp    RollUp
-	Ownerless bool          // the counter's owner is missing; see owner.go
+	Ownerless bool          // the counter's owner is missing: docs/design/rules.md#within
 	AsOf      time.Time     // the roll-up's as_of; zero if the roll-up counts as none
 	Totals    route.Totals  // valid after sum
 	Took      time.Duration // how long the sum took; valid after sum
@@ -55,6 +55,20 @@ func (l *Look) Missing() bool {
 // Rerouted reports whether the roll-up was made by other routes.
 func (l *Look) Rerouted() bool {
 	return !l.AsOf.IsZero() && l.RollUp.Tally.Routes != l.Counter.Template.Hash()
+}
+
+// OwnerlessSince returns since when the roll-up that is about to be written has no owner, as far as
+// looks have seen; zero: it has one, or needs none. An owner that came back and went between two
+// roll-ups counts as missing all the time.
+func (l *Look) OwnerlessSince() time.Time {
+	if !l.Ownerless {
+		return time.Time{}
+	}
+	since := l.RollUp.Tally.OwnerlessSince
+	if since.IsZero() || since.After(l.ReadTime) {
+		return l.ReadTime
+	}
+	return since
 }
 
 // Look opens a snapshot of c.

@@ -49,6 +49,14 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
+// Sooner returns the sooner of two times. A zero time is ignored.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // LogOnce logs a line about a counter, unless one with the same message and cause was logged
 // lately.
 func (r *Roller) LogOnce(ctx context.Context, level slog.Level, message string, c route.Counter, eventID string, err error, args ...any) {

@@ -42,10 +42,7 @@ func (r *Roller) NextLeaveTime(l *Look) time.Time {
 			continue
 		}
 		grid := max(leaving.Window/windowParts, r.Cadence(l)).Truncate(time.Microsecond)
-		at := OnGrid(l.Counter.RollUp, grid, Later(leaving.At, l.ReadTime.Add(LeastAhead)))
-		if first.IsZero() || at.Before(first) {
-			first = at
-		}
+		first = Sooner(first, OnGrid(l.Counter.RollUp, grid, Later(leaving.At, l.ReadTime.Add(LeastAhead))))
 	}
 	if first.IsZero() {
 		return first
@@ -87,7 +84,7 @@ func (r *Roller) CreateWindowAlarm(ctx context.Context, l *Look, next time.Time)
 		return fmt.Errorf("%w: %s", errNoAlarms, l.Counter.RollUp)
 	}
 
-	a := Alarm{RollUp: l.Counter.RollUp, Routes: l.Counter.Template.Hash(), At: next}
+	a := AlarmOf(l.Counter, next)
 	if r.Salted {
 		a.Salt = rand.Text()
 	}

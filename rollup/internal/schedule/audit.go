@@ -89,13 +89,7 @@ func Audit(ctx context.Context, store Store, routes route.Routes, o AuditOptions
 	a.settleNotes(ctx)
 	a.report.Cursor, a.report.Overlapped = end.describe(byRollUps, byShards), a.overlapped
 
-	if ctx.Err() != nil {
-		a.problems = append(a.problems, context.Cause(ctx))
-	}
-	if a.report.Failed > 0 {
-		a.problems = append(a.problems, fmt.Errorf("rollup: %d of %d counters failed", a.report.Failed, a.report.Counters))
-	}
-	return a.report, errors.Join(a.problems...)
+	return a.report, joinProblems(ctx, a.problems, a.report.Failed, a.report.Counters)
 }
 
 // An audit is one run of Audit.
@@ -331,12 +325,9 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 // newDoubt returns the doubt of a counter that a walk has found, or a note.
 func (a *audit) newDoubt(f FoundCounter, n int) *doubt {
 	return &doubt{FoundCounter: f, walk: n, comparison: comparison{
-		grace:         a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
-		dryRun:        a.o.DryRun,
-		keepRerouted:  a.o.KeepRerouted,
-		keepUnwritten: a.o.KeepUnwritten,
-		prune:         a.o.Prune,
-		remake:        a.cursor.RollUps.Remake,
+		o:      &a.o,
+		grace:  a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
+		remake: a.cursor.RollUps.Remake,
 	}}
 }
 

@@ -40,12 +40,9 @@ const (
 // A comparison holds what an audit knows of a counter in addition to its look, and what it may do
 // with the counter.
 type comparison struct {
-	grace         bool // a difference is left to the event that may be on its way
-	dryRun        bool
-	keepRerouted  bool // roll-ups of other routes are left alone
-	keepUnwritten bool // documents with totals that no roll-up wrote are left alone
-	prune         bool // former totals are taken away
-	remake        bool // alarms that stood may be gone: see AuditOptions.Purged
+	o      *AuditOptions
+	grace  bool // a difference is left to the event that may be on its way
+	remake bool // alarms that stood may be gone: see AuditOptions.Purged
 
 	// These are the read time and the as_of of the first look. A roll-up whose as_of is from or
 	// later covers all that the audit must see to.
@@ -78,26 +75,26 @@ func (c *comparison) remember(l *roll.Look) {
 // decide decides what to do once the shards are summed.
 func (c *comparison) decide(l *roll.Look) action {
 	repair := actionRepair
-	if c.dryRun {
+	if c.o.DryRun {
 		repair = actionTell
 	}
 
 	switch {
 	case l.Mislabeled() && (l.Agrees() || ownerIsGone(l)): // also before it is removed, or the label would stay
 		return repair
-	case (l.Agrees() && removable(l) || ownerIsGone(l)) && !c.dryRun:
+	case (l.Agrees() && removable(l) || ownerIsGone(l)) && !c.o.DryRun:
 		return actionRemove
-	case c.leaving == leftLate && !(l.Rerouted() && c.keepRerouted):
+	case c.leaving == leftLate && !(l.Rerouted() && c.o.KeepRerouted):
 		return repair
 	case c.leaving == leftLately:
 		return actionLeave
-	case l.Agrees() && c.prune && len(l.RollUp.Tally.Former) > 0:
+	case l.Agrees() && c.o.Prune && len(l.RollUp.Tally.Former) > 0:
 		return repair
-	case l.Agrees() && unmarked(l) && !c.dryRun:
+	case l.Agrees() && unmarked(l) && !c.o.DryRun:
 		return repair
 	case l.Agrees() && c.leaving != leftSooner:
 		return actionLeave
-	case l.Rerouted() && c.keepRerouted || replaces(l) && c.keepUnwritten:
+	case l.Rerouted() && c.o.KeepRerouted || replaces(l) && c.o.KeepUnwritten:
 		return actionTell
 	case c.grace && !c.graceOver && !l.AsOf.IsZero() && !l.Rerouted():
 		return actionWait

@@ -154,13 +154,13 @@ func TestNeedsSum(t *testing.T) {
 // What an audit decides when it has summed.
 func TestCompareAfterTheSum(t *testing.T) {
 	var (
-		atOnce   = comparison{}
-		patient  = comparison{grace: true}
-		over     = comparison{grace: true, graceOver: true}
-		dry      = comparison{dryRun: true}
-		dryFirst = comparison{dryRun: true, grace: true}
-		dryOver  = comparison{dryRun: true, grace: true, graceOver: true}
-		keeps    = comparison{keepRerouted: true}
+		atOnce   = comparison{o: &AuditOptions{}}
+		patient  = comparison{o: &AuditOptions{}, grace: true}
+		over     = comparison{o: &AuditOptions{}, grace: true, graceOver: true}
+		dry      = comparison{o: &AuditOptions{DryRun: true}}
+		dryFirst = comparison{o: &AuditOptions{DryRun: true}, grace: true}
+		dryOver  = comparison{o: &AuditOptions{DryRun: true}, grace: true, graceOver: true}
+		keeps    = comparison{o: &AuditOptions{KeepRerouted: true}}
 		all      = map[string]comparison{"at once": atOnce, "grace": patient, "after the grace": over, "dry": dry, "dry, grace": dryFirst, "dry, after the grace": dryOver, "keeps": keeps}
 	)
 	for _, test := range []struct {

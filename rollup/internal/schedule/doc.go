@@ -2,7 +2,7 @@
 // the counters of routes that say "every". Audit walks all counters, and repairs those that differ
 // from their shards.
 //
-//	time.go     compares times, and waits
+//	time.go     waits
 //	options.go  how audits are configured
 //	cursor.go   where a walk goes on
 //	store.go    what the schedule asks of a database

@@ -55,7 +55,7 @@ func (l *line) next(now time.Time) (e *keptCounter, at time.Time) {
 
 		due := (*q)[0].due
 		if due.After(now) {
-			at = sooner(at, due)
+			at = roll.Sooner(at, due)
 			continue
 		}
 

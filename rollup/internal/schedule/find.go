@@ -132,11 +132,11 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 		}
 		w, due := f.next(now)
 		if w == nil {
-			at = sooner(at, due)
+			at = roll.Sooner(at, due)
 			continue
 		}
 		if !k.mayFind(f, now) {
-			at = sooner(at, now.Add(k.readsWait()))
+			at = roll.Sooner(at, now.Add(k.readsWait()))
 			continue
 		}
 
@@ -159,7 +159,7 @@ func (f *finder) next(now time.Time) (w *keepWalk, at time.Time) {
 		switch {
 		case w.over:
 		case w.due.After(now):
-			at = sooner(at, w.due)
+			at = roll.Sooner(at, w.due)
 		default:
 			f.turn = turn
 			return w, time.Time{}

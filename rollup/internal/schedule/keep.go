@@ -59,7 +59,7 @@ func Keep(ctx context.Context, store Store, routes route.Routes, o KeepOptions) 
 	k.save(ctx)
 
 	k.sumUp(ctx)
-	return k.report, errors.Join(k.problems...)
+	return k.report, joinProblems(ctx, k.problems, k.report.Failed, k.report.Counters)
 }
 
 // visitAll visits counters and finds more, until the time is over or nothing is left to do.
@@ -72,7 +72,7 @@ func (k *keeper) visitAll(ctx context.Context) {
 		k.mu.Lock()
 		finds, more := k.findMore(finding)
 		e, at := k.next()
-		at = sooner(at, more)
+		at = roll.Sooner(at, more)
 		idle := !finds && k.line.inWork() == 0
 		k.mu.Unlock()
 
@@ -219,7 +219,6 @@ func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 		return v
 	}
 
-	v.hasShards = !v.Totals.Empty()
 	v.action = decideScheduled(&v.Look)
 	switch v.action {
 	case actionRepair:

@@ -15,7 +15,7 @@ func (k *keeper) countVisit(e *keptCounter, v *visit) {
 	if v.ReadTime.After(k.newest) {
 		k.newest, k.newestReceived = v.ReadTime, v.Received
 	}
-	if v.hasShards {
+	if v.hasShards() {
 		k.noteAge(e, roll.Later(e.rightAt, v.AsOf), v.ReadTime)
 	}
 	if v.err != nil {
@@ -38,7 +38,7 @@ func (k *keeper) countVisit(e *keptCounter, v *visit) {
 	switch {
 	case v.action == actionSkip:
 		e.rightAt = v.AsOf
-	case v.hasShards:
+	case v.hasShards():
 		e.rightAt = v.ReadTime
 	}
 }
@@ -118,20 +118,15 @@ func (k *keeper) sumUp(ctx context.Context) {
 		k.Options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge,
 			"left", k.report.Left, "unfound", k.report.Unfound)
 	}
-
-	if ctx.Err() != nil {
-		k.problems = append(k.problems, context.Cause(ctx))
-	}
-	if k.report.Failed > 0 {
-		k.problems = append(k.problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
-	}
 }
 
 // A visit is one visit to a counter: what it saw and did.
 type visit struct {
 	roll.Look
-	err       error
-	action    action
-	nextDue   time.Time // when the counter is due next, by the local clock
-	hasShards bool      // the counter has shards
+	err     error
+	action  action
+	nextDue time.Time // when the counter is due next, by the local clock
 }
+
+// hasShards reports whether the counter was summed, and has shards.
+func (v *visit) hasShards() bool { return !v.Totals.Empty() }

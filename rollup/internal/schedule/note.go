@@ -147,7 +147,7 @@ func (a *audit) settleNotes(ctx context.Context) {
 // as long as an instance may pause because of it.
 func (a *audit) settle(ctx context.Context, n note.Note, left map[string]bool) error {
 	if len(n.Counters) == 0 {
-		before := sooner(a.cursor.RollUps.Began, a.cursor.Shards.Began)
+		before := roll.Sooner(a.cursor.RollUps.Began, a.cursor.Shards.Began)
 		done := complete(a.cursor.Places) && n.UpdateTime.Before(before.Add(-note.Every))
 		leaves := a.report.Failed+a.report.Unkept+a.report.Differing > 0
 		if !done || a.o.FromFirst && leaves {

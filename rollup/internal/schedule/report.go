@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,18 @@ func appendError(errors []string, err error) []string {
 		return errors
 	}
 	return append(errors, err.Error())
+}
+
+// joinProblems returns the error of an audit, or of a call of Keep: its problems, the reason why ctx
+// ended, and how many counters failed.
+func joinProblems(ctx context.Context, problems []error, failed, counters int) error {
+	if ctx.Err() != nil {
+		problems = append(problems, context.Cause(ctx))
+	}
+	if failed > 0 {
+		problems = append(problems, fmt.Errorf("rollup: %d of %d counters failed", failed, counters))
+	}
+	return errors.Join(problems...)
 }
 
 // findings are what an audit found so far.

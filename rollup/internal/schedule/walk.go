@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -83,14 +84,7 @@ func describe(walks []walk, places []Place) string {
 
 // describe names where the walks of both kinds go on.
 func (c Cursor) describe(byRollUps, byShards []walk) string {
-	rollUps := describe(byRollUps, c.Places[:len(byRollUps)])
-	shards := describe(byShards, c.Places[len(byRollUps):])
-	switch {
-	case rollUps == "" && shards == "":
-		return "at the beginning"
-	case rollUps == "" || shards == "":
-		return rollUps + shards
-	default:
-		return strings.Join([]string{rollUps, shards}, "; ")
-	}
+	texts := []string{describe(byRollUps, c.Places[:len(byRollUps)]), describe(byShards, c.Places[len(byRollUps):])}
+	texts = slices.DeleteFunc(texts, func(text string) bool { return text == "" })
+	return cmp.Or(strings.Join(texts, "; "), "at the beginning")
 }
