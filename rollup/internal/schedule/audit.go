@@ -51,8 +51,8 @@ const (
 //
 // An audit ends with the last counter. It ends sooner when its time or its reads are used up, or
 // when another audit has saved its cursor. Audits may overlap with each other, with Keep and with
-// the coalescers of any number of instances. They then only do some work twice. An audit that is
-// killed leaves a cursor from which the next one finds all that it had not finished.
+// the coalescers of any number of instances. They then only do some work twice. If an audit is
+// killed, the next one starts from its last saved cursor.
 //
 // An unkept counter does not count as a failure. The report counts it separately, and each audit
 // tries it again.
