@@ -16,6 +16,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/uniseg"
 )
@@ -100,14 +101,20 @@ func TestWidths(t *testing.T) {
 }
 
 // Audit and demo keep to the width, too, and their progress leaves no trail: each time that it is
-// drawn it is shorter than a line.
+// drawn it is shorter than a line. Get and ls keep to it when a counter has a long name.
 func TestWidthsOfWork(t *testing.T) {
+	t.Parallel()
 	project := "--project=" + emulatortest.Project(t)
+	long := "a-counter-of-which-the-name-has-some-sixty-characters-in-all"
+	for _, args := range [][]string{{"create", long, "--num-shards=1"}, {"audit", "--repair"}} {
+		onTerminal(t, 80, "../..", onShared(t), append(args, project, "--routes="+route.Default)...)
+	}
 	for _, columns := range []int{80, 60} {
-		for _, args := range [][]string{
-			{"demo", project, "--counters=3", "--increments=60", "--rate=20", "--clients=2", "--firestore-port=0", "--functions-port=0"},
-			{"audit", project},
-		} {
+		work := [][]string{{"audit", project}, {"get", long, project}, {"ls", project}}
+		if columns == 60 { // a demo takes seconds
+			work = append(work, []string{"demo", "--counters=1", "--increments=6", "--rate=20", "--clients=1", "--instances=1", "--firestore-port=0", "--functions-port=0"})
+		}
+		for _, args := range work {
 			text := onTerminal(t, columns, "../..", onShared(t), args...)
 			if !strings.Contains(text, "counter") {
 				t.Errorf("%v: %s", args, text)
