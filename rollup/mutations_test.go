@@ -824,7 +824,7 @@ var mutations = []mutation{
 `,
 		``, "../internal/test/storetest/TestStoresAgree"},
 	{"same-answer", "a second query goes along another index", "../internal/cloud/firestorestore/sum.go",
-		`	f = f.along()
+		`	f = f.orderedBy()
 `,
 		``, "TestIndexes"},
 

@@ -82,7 +82,7 @@ func (c *Counter) CreateAuto(ctx context.Context) error {
 // declareAuto has the counter document say that its shards grow by themselves. If the document says
 // no number yet, there are DefaultNumShards.
 func (c *Counter) declareAuto(tx *firestore.Transaction) error {
-	n, _, err := c.declared(tx)
+	n, _, err := c.readDeclared(tx)
 	if err != nil {
 		return err
 	}
@@ -94,9 +94,9 @@ func (c *Counter) declareAuto(tx *firestore.Transaction) error {
 	return tx.Set(c.doc, fields, firestore.MergeAll)
 }
 
-// declared returns how many shards the counter document says there are, or 0, and whether they grow
-// by themselves.
-func (c *Counter) declared(tx *firestore.Transaction) (n int64, grows bool, err error) {
+// readDeclared returns how many shards the counter document says there are, or 0, and whether they
+// grow by themselves.
+func (c *Counter) readDeclared(tx *firestore.Transaction) (n int64, grows bool, err error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil {
 		return 0, false, err
@@ -144,7 +144,7 @@ func (c *Counter) createShards(ctx context.Context, first, n int64, declare func
 
 // declare has the counter document say that there are n shards.
 func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
-	has, grows, err := c.declared(tx)
+	has, grows, err := c.readDeclared(tx)
 	switch {
 	case err != nil:
 		return err

@@ -141,7 +141,7 @@ func TestAuditRemovesRoutes(t *testing.T) {
 	if status, _, logs := c.run("audit", "--repair", "--grace", "0", "--removed", hearts); status != 1 || !strings.Contains(logs, "--removed is for --prune") {
 		t.Errorf("status %d: %s", status, logs)
 	}
-	if status, _, logs := c.run("audit", "--prune", "--removed", hearts); status != 1 || !strings.Contains(logs, "--removed: posts/{post} is kept by a route that runs, "+likes) {
+	if status, _, logs := c.run("audit", "--prune", "--removed", hearts); status != 1 || !strings.Contains(logs, "--removed: posts/{post} belongs to a running route, "+likes) {
 		t.Errorf("status %d: %s", status, logs)
 	}
 	for _, post := range []string{"7", "8"} {

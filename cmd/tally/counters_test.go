@@ -153,9 +153,9 @@ func TestCountersByRoute(t *testing.T) {
 		}},
 		{args: "get shards/0", want: "site/totals  1\nroll-up      none; do Tally's functions run?\n"},
 		{args: "resize shards 1", status: 1, errors: "no counter document says it"},
-		{args: "resize shards auto", status: 1, errors: "no document is above them"},
+		{args: "resize shards auto", status: 1, errors: "there is no document above them"},
 		{args: "create shards", want: "site/totals  10 shards\n"},
-		{args: "create shards --num-shards auto", status: 1, errors: "no document is above them"},
+		{args: "create shards --num-shards auto", status: 1, errors: "there is no document above them"},
 		{args: "delete shards --yes", want: "site/totals  deleted  10 shards\n"},
 	})
 	for path, want := range map[string]map[string]any{

@@ -89,14 +89,14 @@ func (d *deployment) execute(ctx context.Context, plan deploy.Plan, opening, not
 		}{plan, d.homes})
 	}
 	if len(plan.Steps) == 0 {
-		fmt.Fprint(d.out, nothing+"\n"+plan.Noted())
+		fmt.Fprint(d.out, nothing+"\n"+plan.NotesText())
 		return nil
 	}
 
 	if opening != "" {
 		opening = "\n" + opening
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, plan.Shown(d.dryRun), opening, plan.Noted())
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, plan.StepsText(d.dryRun), opening, plan.NotesText())
 	if d.dryRun {
 		return nil
 	}

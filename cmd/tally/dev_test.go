@@ -563,7 +563,7 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		{"region: us-east1", ""}, // is of no concern to it
 		{"cadence: 100ms", "changed"},
 		{"env:\n  TALLY_HOLD_LIMIT: 20s", "changed"}, // is below the acknowledgement deadline all the same
-		{"env:\n  TALLY_HOLD_LIMIT: 40s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
+		{"env:\n  TALLY_HOLD_LIMIT: 40s", "TALLY_HOLD_LIMIT changed: restart tally dev"},
 		{"routes: a/{a}/b/{b} -> c/{a}:n", "changed"},
 		{"cadence: [", "tally.yaml:1:10: "},
 	} {

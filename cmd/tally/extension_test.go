@@ -219,7 +219,7 @@ func TestMigrateGoesOn(t *testing.T) {
 		return cmd.ProcessState, output.String()
 	}
 	status, logs := begin(syscall.SIGINT, 20)
-	if status.ExitCode() != interrupted || !regexp.MustCompile(`(?m)^\d+ of 300 documents are done. Nothing is half-done`).MatchString(logs) {
+	if status.ExitCode() != interrupted || !regexp.MustCompile(`(?m)^\d+ of 300 documents are done. Nothing is half done`).MatchString(logs) {
 		t.Errorf("stopped: status %v: %s", status, logs)
 	}
 	before := notes()

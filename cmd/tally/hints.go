@@ -61,7 +61,7 @@ func (h *hints) checkRules() {
 	if in.file == "" {
 		return
 	}
-	for _, text := range rules.Parse(in.text).Doubles(h.routes) {
+	for _, text := range rules.Parse(in.text).DuplicateBlocks(h.routes) {
 		if h.firstTime("rules", text) {
 			h.say("%s:%s", in.name(), text)
 		}

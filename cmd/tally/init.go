@@ -62,7 +62,7 @@ func initCommand() *cobra.Command {
 		// With its routes given, init may be one of several commands that were pasted. The next would
 		// be taken for answers.
 		isAsking := !f.Changed("routes") || *ask
-		if isAsking && terminal.Is(c.InOrStdin()) {
+		if isAsking && terminal.IsTerminal(c.InOrStdin()) {
 			q := draft.NewQuestions(c.InOrStdin(), c.OutOrStdout())
 			err := a.ask(c.Context(), q, f.Changed)
 			if err != nil {
@@ -126,7 +126,7 @@ func mayWrite(c *cobra.Command, folder *appfolder.Folder) error {
 	}
 
 	there := "there is no firebase.json here, but " + strings.Join(others[:min(len(others), 3)], ", ")
-	if terminal.Is(c.InOrStdin()) {
+	if terminal.IsTerminal(c.InOrStdin()) {
 		return terminal.Confirm(c.Context(), c.InOrStdin(), c.OutOrStdout(), false, there+". Is this the folder of another app?")
 	}
 	return fmt.Errorf("nothing was written: %s. Run tally init in the folder of the app's firebase.json. If you give the Firebase CLI another file by --config, copy that to firebase.json first", there)

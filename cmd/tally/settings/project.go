@@ -80,7 +80,7 @@ func (c Project) mayChange(ask func(question string) error) error {
 // Confirm is mayChange for a command with the flag --yes, which answers no question about the
 // project.
 func (c Project) Confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool) error {
-	if yes || !terminal.Is(in) {
+	if yes || !terminal.IsTerminal(in) {
 		return c.mayChange(nil)
 	}
 	return c.mayChange(func(question string) error { return terminal.Confirm(ctx, in, logs, false, question) })

@@ -132,7 +132,7 @@ func (l byTime) counter(doc *firestore.DocumentSnapshot, from string) (c route.C
 		}
 		there.Key = &text
 		if l.key.Function == route.Reference && len(text) > longestKey || len(text) > route.LongestGroup {
-			return c, false, l.behindKey(there)
+			return c, false, l.afterKey(there)
 		}
 	}
 	hereAlready := l.key == nil || p.Key != nil && *p.Key == *there.Key && p.At != nil
@@ -141,7 +141,7 @@ func (l byTime) counter(doc *firestore.DocumentSnapshot, from string) (c route.C
 	at, isTime := held.(time.Time)
 	switch {
 	case !isTime && hereAlready: // times are over
-		return c, false, l.behindKey(there)
+		return c, false, l.afterKey(there)
 	case !isTime || at.Before(l.start):
 		there.At = &l.start
 		return c, false, there.String()
@@ -150,17 +150,17 @@ func (l byTime) counter(doc *firestore.DocumentSnapshot, from string) (c route.C
 	_, ends, known := l.route.Period(at)
 	c, ok = l.route.Belongs(docPath, func(f document.Field) any { held, _ := f.In(fields); return held })
 	if known && !ok { // because of the key
-		return c, false, l.behindKey(there)
+		return c, false, l.afterKey(there)
 	}
 	if ends.Year() > 9999 {
-		return c, ok, l.behindKey(there)
+		return c, ok, l.afterKey(there)
 	}
 	there.At = &ends
 	return c, ok, there.String()
 }
 
-// behindKey returns the place behind all documents with the key of a place.
-func (l byTime) behindKey(p timePlace) string {
+// afterKey returns the place behind all documents with the key of a place.
+func (l byTime) afterKey(p timePlace) string {
 	if p.Key == nil {
 		return l.end(p.String())
 	}
@@ -168,11 +168,11 @@ func (l byTime) behindKey(p timePlace) string {
 	var next string
 	switch l.key.Function {
 	case route.Number:
-		next = behindNumber(*p.Key)
+		next = nextNumber(*p.Key)
 	case route.Reference:
-		next = behindPath(*p.Key)
+		next = afterPath(*p.Key)
 	default:
-		next = behindText(*p.Key)
+		next = afterText(*p.Key)
 	}
 	if next == "" {
 		return l.end(p.String())
@@ -236,9 +236,9 @@ func numberOf(text string) any {
 	return double
 }
 
-// behindNumber returns the text of the next number that Firestore can hold. It returns "" if there
+// nextNumber returns the text of the next number that Firestore can hold. It returns "" if there
 // is none.
-func behindNumber(text string) string {
+func nextNumber(text string) string {
 	const exact = 1 << 53 // from here on there is no double between two integers
 	switch n := numberOf(text).(type) {
 	case int64:
@@ -277,10 +277,10 @@ func (l byTime) keyOf(text string) any {
 // of the project and the database stand before it, and count.
 const longestKey = 1300
 
-// behindPath returns the path of a document behind another one and all that lies below that. A
+// afterPath returns the path of a document behind another one and all that lies below that. A
 // path that is longer than longestKey stands for all that begin alike up to there. behindPath
 // returns "" if there is no such path.
-func behindPath(docPath string) string {
+func afterPath(docPath string) string {
 	ids := strings.Split(docPath, "/")
 	for n := 2; n <= len(ids); n += 2 {
 		above, id := strings.Join(ids[:n-1], "/")+"/", ids[n-1]
@@ -304,7 +304,7 @@ func behindPath(docPath string) string {
 	return docPath + "\x00"
 }
 
-// behindText returns a place behind a text. No group lies between the two. The place depends on the
+// afterText returns a place behind a text. No group lies between the two. The place depends on the
 // text:
 //
 //   - if the text has a slash, the place is behind all texts that are the same up to the slash,
@@ -315,7 +315,7 @@ func behindPath(docPath string) string {
 //     texts except that one are longer, so they are not groups. If a character begins within those
 //     bytes and ends beyond them, it is left out, because shorter characters in its place come
 //     before it.
-func behindText(text string) string {
+func afterText(text string) string {
 	beginning := text[:min(len(text), route.LongestGroup)]
 	if slash := strings.IndexByte(beginning, '/'); slash >= 0 {
 		return successor(text[:slash+1])

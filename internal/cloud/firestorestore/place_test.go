@@ -60,7 +60,7 @@ func TestPlaceBehindAText(t *testing.T) {
 		x(longest + 1):        x(longest-1) + "y",
 		x(longest-1) + "\x7f": x(longest-2) + "y", // the character behind the last has two bytes
 	} {
-		if got := behindText(text); got != want || len(got) > longest {
+		if got := afterText(text); got != want || len(got) > longest {
 			t.Errorf("behind %d bytes that end with %q: %d bytes that end with %q, want %d that end with %q",
 				len(text), text[max(0, len(text)-2):], len(got), got[max(0, len(got)-2):], len(want), want[max(0, len(want)-2):])
 		}

@@ -59,12 +59,12 @@ func (f field) where(operator string, than any) field {
 	return f
 }
 
-// along returns the same field of the same documents, in the order of a range and of the field. So
-// all queries take the same index, and leave out documents without the field. On Enterprise, only
-// the order does that: a document counts whether or not it has what is summed. A range of names
-// comes behind the field, even if that is tested for equality: without that order, Firestore would
-// want an index with fields behind names, which it has not.
-func (f field) along() field {
+// orderedBy returns the same field of the same documents, in the order of a range and of the field.
+// So all queries take the same index, and leave out documents without the field. On Enterprise,
+// only the order does that: a document counts whether or not it has what is summed. A range of
+// names comes behind the field, even if that is tested for equality: without that order, Firestore
+// would want an index with fields behind names, which it has not.
+func (f field) orderedBy() field {
 	if f.ranged != "" {
 		f.of = f.of.OrderByPath(f.ranged.Names(), firestore.Asc)
 	}
@@ -243,7 +243,7 @@ func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) 
 		return p, nil
 	}
 	query, _ := v.documents(r)
-	some, err := v.read(ctx, query.Select().Limit(1))
+	some, err := v.readShards(ctx, query.Select().Limit(1))
 	p.Some = len(some) > 0
 	return p, err
 }
@@ -252,7 +252,7 @@ func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) 
 func (v *snapshot) leaving(ctx context.Context, r *route.Route, w route.Window) ([]route.Leaving, error) {
 	path := firestore.FieldPath(w.Field.Names())
 	query, _ := v.documents(r, w.Where...)
-	first, err := v.read(ctx, query.SelectPaths(path).OrderByPath(path, firestore.Asc).Limit(1))
+	first, err := v.readShards(ctx, query.SelectPaths(path).OrderByPath(path, firestore.Asc).Limit(1))
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -302,19 +302,19 @@ func partOf(queries []route.Query, answers []answer) part {
 // answer answers one query.
 func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, error) {
 	if q.Best != "" {
-		return v.best(ctx, q.Best, f)
+		return v.extreme(ctx, q.Best, f)
 	}
 	if q.Field != "" {
 		return v.sumField(ctx, f)
 	}
-	return v.ask(ctx, f.along())
+	return v.runAggregation(ctx, f.orderedBy())
 }
 
-// best finds the greatest or least value of a field among the numbers between the infinities, or
+// extreme finds the greatest or least value of a field among the numbers between the infinities, or
 // among the timestamps. Firestore's timestamps begin with the year 1. If the query takes a range of
 // another field, that follows in the order, in the same direction: Standard would append it itself
 // (https://cloud.google.com/firestore/docs/reference/rpc/google.firestore.v1#structuredquery).
-func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (answer, error) {
+func (v *snapshot) extreme(ctx context.Context, best route.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
 	if best.OfTimes() {
 		ofKind = f.where(">=", time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -328,7 +328,7 @@ func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (ans
 	if f.ranged != "" {
 		query = query.OrderByPath(f.ranged.Names(), direction)
 	}
-	first, err := v.read(ctx, query.Limit(1))
+	first, err := v.readShards(ctx, query.Limit(1))
 	if err != nil || len(first) == 0 {
 		return answer{field: f, best: value.Null}, err
 	}
@@ -369,13 +369,13 @@ func (a answer) total(t route.Total) value.Value {
 // types out, so SUM divided by AVG is how many numbers there were. If that differs from COUNT, or
 // if it is not known because the sum is 0, a second query takes exactly the finite numbers.
 func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
-	f = f.along()
-	a, err := v.ask(ctx, f)
+	f = f.orderedBy()
+	a, err := v.runAggregation(ctx, f)
 	if err != nil || a.count == 0 || a.allFinite() {
 		return a, err
 	}
 
-	finite, err := v.ask(ctx, f.where(">", math.Inf(-1)).where("<", math.Inf(1)))
+	finite, err := v.runAggregation(ctx, f.where(">", math.Inf(-1)).where("<", math.Inf(1)))
 	if err != nil {
 		return a, err
 	}
@@ -398,8 +398,8 @@ func (a answer) allFinite() bool {
 	return math.Round(a.sum.Float64()/a.average.Float64()) == float64(a.count)
 }
 
-// ask runs one aggregation query over a field of documents or, without one, counts them.
-func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
+// runAggregation runs one aggregation query over a field of documents or, without one, counts them.
+func (v *snapshot) runAggregation(ctx context.Context, f field) (answer, error) {
 	req, err := aggregationOf(f)
 	if err != nil {
 		return answer{}, err
@@ -512,8 +512,8 @@ func (v *snapshot) instant(ctx context.Context) (time.Time, error) {
 	return v.readTime, nil
 }
 
-// read reads the shards that a query finds, as of the snapshot's instant.
-func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]route.Shard, error) {
+// readShards reads the shards that a query finds, as of the snapshot's instant.
+func (v *snapshot) readShards(ctx context.Context, query firestore.Query) ([]route.Shard, error) {
 	instant, err := v.instant(ctx)
 	if err != nil {
 		return nil, err
@@ -529,7 +529,7 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]route.Sha
 
 // sumDocuments totals a route's documents by reading each.
 func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, error) {
-	shards, err := v.read(ctx, v.allDocuments(r))
+	shards, err := v.readShards(ctx, v.allDocuments(r))
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
@@ -541,7 +541,7 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, erro
 // sumUnindexed totals a route's documents by reading each, if they are few. Its query has no
 // condition except those of the keys. The indexes that Firestore creates by itself answer it.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *unindexedError) (part, error) {
-	shards, err := v.read(ctx, v.allDocuments(r).Limit(rollup.MaxUnindexed+1))
+	shards, err := v.readShards(ctx, v.allDocuments(r).Limit(rollup.MaxUnindexed+1))
 	if r.By != nil && needsIndex(err) {
 		return part{}, fmt.Errorf("%w: %w", rollup.UnindexedKeys(r, v.counter), err)
 	}
@@ -611,7 +611,7 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 		return 0, nil
 	}
 
-	a, err := v.ask(ctx, added.where(">", 0).where("<", math.Inf(1)))
+	a, err := v.runAggregation(ctx, added.where(">", 0).where("<", math.Inf(1)))
 	if err != nil {
 		return 0, fmt.Errorf("firestore: summing the positive numbers of %s: %w", added.path, err)
 	}
@@ -647,7 +647,7 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 				return named, nil
 			}
 
-			shards, err := v.read(ctx, query)
+			shards, err := v.readShards(ctx, query)
 			if err != nil {
 				return named, fmt.Errorf("firestore: finding malformed values of %s: %w", s.path, err)
 			}

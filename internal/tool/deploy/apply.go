@@ -107,14 +107,14 @@ func (d *Deployment) Look(ctx context.Context, r *Resource) (*Change, error) {
 		c.Create, c.Give = true, r.Grants
 		return c, nil
 	}
-	if r.kind.Mark && !made(r.have) {
+	if r.kind.Mark && !madeByDeploy(r.have) {
 		return nil, &Foreign{r}
 	}
 
 	if len(r.Orders) > 0 {
 		c.Differs = r.lacksOrders()
 	} else {
-		c.Differs = differ(nil, filled(map[string]any(r.Want), d.value), r.have)
+		c.Differs = differences(nil, resolved(map[string]any(r.Want), d.value), r.have)
 	}
 	c.Remake, err = d.whyRemake(ctx, c)
 	if err != nil || len(r.Grants) == 0 {
@@ -185,7 +185,7 @@ func (p *Project) find(ctx context.Context, k *Kind, name string) (Object, error
 
 	var have Object
 	err := p.Call(ctx, http.MethodGet, k.address(escaped(name)), nil, &have)
-	if err != nil && p.absent(err) {
+	if err != nil && p.isAbsent(err) {
 		return nil, nil
 	}
 	if err == nil && k.At == "firestore/v1/fields" {
@@ -202,7 +202,7 @@ func (p *Project) match(ctx context.Context, k *Kind, name string) (Object, erro
 	if !isRead {
 		var err error
 		list, err = p.List(ctx, address)
-		if err != nil && !p.absent(err) {
+		if err != nil && !p.isAbsent(err) {
 			return nil, err
 		}
 		if p.lists != nil {
@@ -261,7 +261,7 @@ func (d *Deployment) apply(ctx context.Context, r *Resource) error {
 // send sends the request that makes or changes a resource, and waits until that has ended.
 func (d *Deployment) send(ctx context.Context, c *Change) error {
 	r, k := c.Of, c.Of.kind
-	want, _ := filled(map[string]any(r.Want), d.value).(map[string]any)
+	want, _ := resolved(map[string]any(r.Want), d.value).(map[string]any)
 	if len(references([]any{d.value(r.Name), want})) > 0 {
 		return errNotYet
 	}
@@ -273,7 +273,7 @@ func (d *Deployment) send(ctx context.Context, c *Change) error {
 
 	create := c.Create
 	if len(c.Remake) > 0 {
-		if err := d.remove(ctx, k, r.at()); err != nil {
+		if err := d.remove(ctx, k, r.apiName()); err != nil {
 			return err
 		}
 		create = true
@@ -316,7 +316,7 @@ func (r *Resource) creation(want map[string]any) (verb, address string, body Obj
 func (r *Resource) update(name string, want map[string]any, differs []Difference) (verb, address string, body Object) {
 	k := r.kind
 	if k.Key != "" {
-		name = r.at()
+		name = r.apiName()
 	}
 	address = k.address(escaped(name))
 	if k.Put || k.Whole {
@@ -381,8 +381,8 @@ func (o Object) set(at []string, value any) {
 	asObject(o[at[0]]).set(at[1:], value)
 }
 
-// at returns the name by which the API calls the resource that is there.
-func (r *Resource) at() string {
+// apiName returns the name by which the API calls the resource that is there.
+func (r *Resource) apiName() string {
 	if r.kind.Key != "" && r.have.name() != "" {
 		return r.have.name()
 	}
@@ -465,7 +465,7 @@ func (p *Project) retry(ctx context.Context, try func() error) error {
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		why, within := p.soon(err)
+		why, within := p.mayPass(err)
 		if time.Since(failing)+again > within { // within 0: it never passes
 			return p.failed(err)
 		}

@@ -97,7 +97,7 @@ func TestDiffer(t *testing.T) {
 		"a field that is not wanted":        {Object{"a": "1", "theirs": "2"}, map[string]any{"a": nil}, []string{"x.a: 1, want none"}, map[string]any{"theirs": "2"}},
 	} {
 		var differs []string
-		for _, d := range differ([]string{"x"}, test.want, test.have) {
+		for _, d := range differences([]string{"x"}, test.want, test.have) {
 			differs = append(differs, d.String())
 		}
 		if d := cmp.Diff(test.differs, differs); d != "" {

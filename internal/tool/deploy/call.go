@@ -40,7 +40,7 @@ func (p *Project) Call(ctx context.Context, verb, address string, body, answer a
 			return decode(got, answer)
 		}
 		pause := backoff.Pause()
-		isLast := verb != http.MethodGet || !passing(err) || time.Since(began)+pause > patience
+		isLast := verb != http.MethodGet || !isTransient(err) || time.Since(began)+pause > patience
 		if isLast || gax.Sleep(ctx, pause) != nil {
 			return err
 		}
@@ -142,9 +142,9 @@ func (p *Project) addSilence(s Silence) {
 	}
 }
 
-// silent returns a Silence of an API about one of the regions; nil: there was none. No regions are
-// all.
-func (p *Project) silent(api string, regions ...string) error {
+// silenceOf returns a Silence of an API about one of the regions; nil: there was none. No regions
+// are all.
+func (p *Project) silenceOf(api string, regions ...string) error {
 	for _, s := range p.silences {
 		if s.API == api && (len(regions) == 0 || slices.Contains(regions, s.Region)) {
 			return s

@@ -105,16 +105,16 @@ func orNone(s string) string {
 // shared are lists that hold elements of several owners, in any order.
 var shared = []string{"notificationChannels"}
 
-// differ returns the fields under a path in which what there is lacks what is wanted, in order.
-// null wants no such field. An object that wants no fields is wanted for itself.
-func differ(at []string, want, have any) (all []Difference) {
+// differences returns the fields under a path in which what there is lacks what is wanted, in
+// order. null wants no such field. An object that wants no fields is wanted for itself.
+func differences(at []string, want, have any) (all []Difference) {
 	switch w := want.(type) {
 	case map[string]any:
 		h := asObject(have)
 		given := false
 		for _, name := range slices.Sorted(maps.Keys(w)) {
 			given = given || w[name] != nil
-			all = append(all, differ(append(slices.Clone(at), name), w[name], h[name])...)
+			all = append(all, differences(append(slices.Clone(at), name), w[name], h[name])...)
 		}
 		if !given && h == nil && len(at) > 0 {
 			return []Difference{difference(at, "", "{}")}
@@ -133,7 +133,7 @@ func differ(at []string, want, have any) (all []Difference) {
 			return []Difference{difference(at, elementCount(h), elementCount(w))}
 		}
 		for i := range w {
-			all = append(all, differ(append(slices.Clone(at), strconv.Itoa(i)), w[i], h[i])...)
+			all = append(all, differences(append(slices.Clone(at), strconv.Itoa(i)), w[i], h[i])...)
 		}
 		return all
 	}
@@ -257,8 +257,8 @@ func references(v any) (all []string) {
 	return all
 }
 
-// filled returns a value with its references replaced.
-func filled(v any, by func(string) string) any {
+// resolved returns a value with its references replaced.
+func resolved(v any, by func(string) string) any {
 	switch v := v.(type) {
 	case string:
 		if reference.MatchString(v) {
@@ -267,13 +267,13 @@ func filled(v any, by func(string) string) any {
 	case []any:
 		all := make([]any, len(v))
 		for i := range v {
-			all[i] = filled(v[i], by)
+			all[i] = resolved(v[i], by)
 		}
 		return all
 	case map[string]any:
 		all := make(map[string]any, len(v))
 		for name := range v {
-			all[name] = filled(v[name], by)
+			all[name] = resolved(v[name], by)
 		}
 		return all
 	}

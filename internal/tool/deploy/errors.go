@@ -67,7 +67,7 @@ func fullText(err error) string { return err.Error() + "\n" + message(err) }
 func (p *Project) remedy(err error) string {
 	v := verdictOn(err)
 	switch {
-	case p.elsewhere(err):
+	case p.disabledElsewhere(err):
 		return "Calls are counted for " + metadata(err, "consumer") + ", where the API is not enabled:\n  gcloud auth application-default set-quota-project " + p.ID
 	case v == nil:
 		return ""
@@ -87,9 +87,9 @@ const (
 	brief   = 2 * time.Minute
 )
 
-// soon returns why something that failed may succeed soon, and for how long to try; "" if it may
+// mayPass returns why something that failed may succeed soon, and for how long to try; "" if it may
 // not.
-func (p *Project) soon(err error) (again string, within time.Duration) {
+func (p *Project) mayPass(err error) (again string, within time.Duration) {
 	if err == nil {
 		return "", 0
 	}
@@ -99,7 +99,7 @@ func (p *Project) soon(err error) (again string, within time.Duration) {
 		return err.Error(), longest
 	case errors.Is(err, errDeploying):
 		return err.Error(), limit("cloudfunctions.googleapis.com/")
-	case v == nil || p.elsewhere(err) || v.Again == "":
+	case v == nil || p.disabledElsewhere(err) || v.Again == "":
 		return "", 0
 	case v.Soon:
 		return v.Again, brief
@@ -107,10 +107,10 @@ func (p *Project) soon(err error) (again string, within time.Duration) {
 	return v.Again, longest
 }
 
-// elsewhere reports whether an API says that it is not enabled in another project, which calls are
-// counted for.
-func (p *Project) elsewhere(err error) bool {
-	return reason(err) == disabled && metadata(err, "consumer") != "" && !p.absent(err)
+// disabledElsewhere reports whether an API says that it is not enabled in another project, which
+// calls are counted for.
+func (p *Project) disabledElsewhere(err error) bool {
+	return reason(err) == disabled && metadata(err, "consumer") != "" && !p.isAbsent(err)
 }
 
 // failed returns the error of a step as people read it: what an API said, and the remedy.
@@ -142,7 +142,7 @@ func (p *Project) Unreadable(api, what string, err error) *Unread {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		why = api + ".googleapis.com did not answer in time"
-	case v != nil && slices.Contains(v.Codes, codes.PermissionDenied) && !p.elsewhere(err): // no more is known than that a role is missing
+	case v != nil && slices.Contains(v.Codes, codes.PermissionDenied) && !p.disabledElsewhere(err): // no more is known than that a role is missing
 		access := known().APIs[api]
 		why = "the account needs " + access.Reads + ": " + why
 		remedy = fmt.Sprintf("  gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s --condition=None", p.ID, access.Role)
@@ -193,10 +193,10 @@ var byHTTP = map[int]codes.Code{
 // NotFound reports whether an error of an API says that there is no such thing.
 func NotFound(err error) bool { return code(err) == codes.NotFound }
 
-// absent reports whether an error says that there is nothing of the kind in the project. That is so
-// if the API is not enabled there. But an API also says so of another project, if the credentials
-// have calls counted for that.
-func (p *Project) absent(err error) bool {
+// isAbsent reports whether an error says that there is nothing of the kind in the project. That is
+// so if the API is not enabled there. But an API also says so of another project, if the
+// credentials have calls counted for that.
+func (p *Project) isAbsent(err error) bool {
 	if NotFound(err) {
 		return true
 	}
@@ -204,8 +204,8 @@ func (p *Project) absent(err error) bool {
 	return reason(err) == disabled && (consumer == p.ID || consumer == p.Number && p.Number != "")
 }
 
-// passing reports whether a call failed by no fault of its own.
-func passing(err error) bool {
+// isTransient reports whether a call failed by no fault of its own.
+func isTransient(err error) bool {
 	v := verdictOn(err)
 	refused := new(googleapi.Error)
 	if !errors.As(err, &refused) {

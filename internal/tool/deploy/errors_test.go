@@ -152,7 +152,7 @@ func TestErrors(t *testing.T) {
 		{errors.New("x509: certificate signed by unknown authority"), "", ""},
 	} {
 		p := &Project{ID: "p", Number: "1"}
-		again, _ := p.soon(test.err)
+		again, _ := p.mayPass(test.err)
 		said := p.failed(test.err).Error()
 		if !strings.HasPrefix(again, test.again) || (again == "") != (test.again == "") {
 			t.Errorf("%v\ntried again: %q, want %q", test.err, again, test.again)
@@ -190,7 +190,7 @@ func TestHowLong(t *testing.T) {
 		refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource"):                       brief,
 		refusal(403, "PERMISSION_DENIED", "API has not been used in project 1 before or it is disabled.", info("SERVICE_DISABLED")): longest,
 	} {
-		if _, within := new(Project).soon(err); within != want {
+		if _, within := new(Project).mayPass(err); within != want {
 			t.Errorf("%v: tried for %v, want %v", err, within, want)
 		}
 	}
@@ -202,7 +202,7 @@ func TestCountedElsewhere(t *testing.T) {
 	detail := `{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com", "metadata": {"consumer": "projects/618104708054", "service": "run.googleapis.com"}}`
 	err := refusal(403, "PERMISSION_DENIED", "Cloud Run Admin API has not been used in project 618104708054 before or it is disabled.", detail)
 	p := &Project{ID: "p", Number: "1"}
-	again, _ := p.soon(err)
+	again, _ := p.mayPass(err)
 	if said := p.failed(err).Error(); again != "" || !strings.Contains(said, "set-quota-project p") {
 		t.Errorf("again %q, says %s", again, said)
 	}

@@ -216,7 +216,7 @@ func (d *Deployment) ready(ctx context.Context) error {
 		var waiting strings.Builder
 		err := d.lookAtIndexes(ctx)
 		switch {
-		case err != nil && !passing(err):
+		case err != nil && !isTransient(err):
 			return d.Unreadable("firestore", "the indexes", err)
 		case err != nil:
 			fmt.Fprintf(&waiting, "  could not read the indexes; trying again: %s\n", message(err))

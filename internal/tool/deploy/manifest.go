@@ -173,7 +173,7 @@ func refer(kind, name, field string) string { return fmt.Sprintf("${%s %s %s}", 
 func (m manifest) Triggers() (all []manifestTrigger) {
 	for _, database := range m.Databases {
 		for _, r := range m.Config.Routes.Triggering() {
-			name := m.in(database.Location, "triggers", TriggerName(database.ID, r))
+			name := m.nameIn(database.Location, "triggers", TriggerName(database.ID, r))
 			pattern := documentsOf(r)
 			all = append(all, manifestTrigger{name, database.ID, pattern, oneLine(pattern)})
 		}
@@ -232,11 +232,11 @@ func (m manifest) write() (string, error) {
 		"ref":        func(kind, name, field string) string { return toJSON(refer(kind, name, field)) },
 		"list":       func(elements ...any) []any { return elements },
 		"words":      func(name string) string { return strings.ReplaceAll(name, "-", " ") },
-		"logged":     logged,
-		"increased":  increased,
-		"pushed":     pushed,
-		"attempted":  attempted,
-		"ofTriggers": ofTriggers,
+		"logged":     logFilter,
+		"increased":  increaseOf,
+		"pushed":     pushMetric,
+		"attempted":  attemptMetric,
+		"ofTriggers": subscriptionMetric,
 	}
 
 	var b bytes.Buffer

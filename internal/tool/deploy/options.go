@@ -53,7 +53,7 @@ func (o *Options) Place() string {
 // With it the address of RollUpOnWrite is known before there is a function. The queue's calls are
 // internal ones only at run.app: https://cloud.google.com/run/docs/securing/ingress
 func (d *Deployment) nameQueue() {
-	d.Config.Queue = d.in(d.Place(), "queues", "tally")
+	d.Config.Queue = d.nameIn(d.Place(), "queues", "tally")
 	d.Config.QueueURL = fmt.Sprintf("https://%s-%s.%s.run.app", OnWriteName, d.Number, d.Place())
 	d.Config.QueueAccount = email(d.ID, triggerAccount)
 }

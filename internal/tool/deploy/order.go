@@ -65,9 +65,9 @@ func (p *Plan) tellSilences(of *Project) {
 	}
 }
 
-// does returns the first step about resources of a kind that does one of those things; nil if none
-// does.
-func (p *Plan) does(kind string, verbs ...string) *Step {
+// stepThat returns the first step about resources of a kind that does one of those things; nil if
+// none does.
+func (p *Plan) stepThat(kind string, verbs ...string) *Step {
 	for _, s := range p.Steps {
 		if s.Of == kind && slices.Contains(verbs, s.Does) {
 			return s
@@ -77,7 +77,7 @@ func (p *Plan) does(kind string, verbs ...string) *Step {
 }
 
 // Uploads reports whether the plan deploys a function, and so uploads source.
-func (p *Plan) Uploads() bool { return p.does("function", "create", "update") != nil }
+func (p *Plan) Uploads() bool { return p.stepThat("function", "create", "update") != nil }
 
 // redelivery is the longest time between two deliveries of an event
 // (https://cloud.google.com/eventarc/docs/retry-events).
@@ -179,7 +179,7 @@ func (d *Deployment) refuse() error {
 	if why != "" {
 		return errors.New(why)
 	}
-	silence := d.silent("cloudfunctions", d.Place())
+	silence := d.silenceOf("cloudfunctions", d.Place())
 	if silence != nil {
 		return d.Unreadable("cloudfunctions", "the functions", silence)
 	}
@@ -283,7 +283,7 @@ func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, p
 func (d *Deployment) planChange(p *Plan, c *Change) {
 	r := c.Of
 	switch {
-	case c.Empty() && !d.comesWithNew(p, r):
+	case c.Empty() && !d.hasNewParent(p, r):
 		return
 	case r.kind.Noun == "API":
 		d.planAPI(p, r)
@@ -309,8 +309,8 @@ func (d *Deployment) planChange(p *Plan, c *Change) {
 	p.add(s)
 }
 
-// comesWithNew reports whether the plan makes another resource that comes with this one.
-func (d *Deployment) comesWithNew(p *Plan, r *Resource) bool {
+// hasNewParent reports whether the plan makes another resource that comes with this one.
+func (d *Deployment) hasNewParent(p *Plan, r *Resource) bool {
 	of := d.referred(r.Name)
 	return of != nil && slices.ContainsFunc(p.Steps, func(s *Step) bool {
 		return s.Of == of.kind.Noun && s.Name == of.Name && (s.Does == "create" || s.Does == "replace")
@@ -319,7 +319,7 @@ func (d *Deployment) comesWithNew(p *Plan, r *Resource) bool {
 
 // planAPI adds an API to the step that enables APIs.
 func (d *Deployment) planAPI(p *Plan, r *Resource) {
-	s := p.does("API", "enable")
+	s := p.stepThat("API", "enable")
 	if s == nil {
 		s = &Step{Does: "enable", Of: "API", Title: "enable APIs"}
 		s.do = func(ctx context.Context) error {
@@ -335,7 +335,7 @@ func (d *Deployment) planAPI(p *Plan, r *Resource) {
 
 // shown returns what is created as people may see it: without secrets.
 func (r *Resource) shown() Object {
-	body := filled(merge(nil, merge(nil, nil, map[string]any(r.Once)), map[string]any(r.Want)), durationText).(map[string]any)
+	body := resolved(merge(nil, merge(nil, nil, map[string]any(r.Once)), map[string]any(r.Want)), durationText).(map[string]any)
 	variables := asObject(asObject(body["serviceConfig"])["environmentVariables"])
 	for name := range variables {
 		if secret(name) {
@@ -354,7 +354,7 @@ func (d *Deployment) audit(p *Plan) {
 		p.note("the job is paused, and stays so. Nothing is audited until you resume it:\n  gcloud scheduler jobs resume tally --location=%s --project=%s", d.Place(), d.ID)
 	}
 
-	onlyTriggers := !p.Uploads() && p.does("trigger", "create", "update", "replace") != nil
+	onlyTriggers := !p.Uploads() && p.stepThat("trigger", "create", "update", "replace") != nil
 	if onlyTriggers {
 		for _, database := range d.Databases {
 			s := &Step{Does: "note", Of: "database", Name: database.ID, Title: "note in database " + database.ID + " that all counters need an audit"}

@@ -189,7 +189,7 @@ func (p *Project) makeAgent(ctx context.Context, api string) error {
 	if err == nil {
 		err = p.finish(ctx, usage, operation)
 	}
-	again, _ := p.soon(err)
+	again, _ := p.mayPass(err)
 	if err == nil || again != "" {
 		return err
 	}

@@ -50,7 +50,7 @@ func Open(ctx context.Context, id string, o ...option.ClientOption) (*Project, e
 		return nil, err
 	}
 	databases, err := p.List(ctx, "firestore.googleapis.com/v1/projects/"+id+"/databases")
-	if err != nil && !p.absent(err) {
+	if err != nil && !p.isAbsent(err) {
 		return nil, p.Unreadable("firestore", "the databases and their fields", err)
 	}
 	for _, d := range databases {
@@ -116,10 +116,10 @@ func (p *Project) identify(ctx context.Context) error {
 		p.Number = path.Base(project.name())
 	case NotFound(projectErr):
 		return &Unread{"the project", "there is no project " + p.ID + ", or the account may not see it:\n  gcloud projects list"}
-	case !p.absent(projectErr):
+	case !p.isAbsent(projectErr):
 		return p.Unreadable("cloudresourcemanager", "the project", projectErr)
 	}
-	if err != nil && !p.absent(err) {
+	if err != nil && !p.isAbsent(err) {
 		return p.Unreadable("serviceusage", "the APIs", err)
 	}
 	if p.Number == "" {

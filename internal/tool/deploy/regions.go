@@ -127,5 +127,5 @@ func (d *Deployment) checkRegion(ctx context.Context) error {
 
 	others := nearest(d.near, all)
 	return fmt.Errorf("%s has no %s. Write another region into tally.yaml, of %s, and run tally deploy again:\n  region: %s",
-		d.Place(), strings.Join(lacking, " and no "), some(others, ", "), others[0])
+		d.Place(), strings.Join(lacking, " and no "), firstFew(others, ", "), others[0])
 }

@@ -107,7 +107,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := manifest + plan.Shown(true) + toJSON(plan)
+	told := manifest + plan.StepsText(true) + toJSON(plan)
 	d.deploy()
 
 	const name = "projects/my-project/locations/us-central1/functions/tally-on-write"
@@ -116,7 +116,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil || len(plan.Steps) != 2 {
 		t.Fatalf("%d steps, %v", len(plan.Steps), err)
 	}
-	told += plan.Shown(true) + toJSON(plan)
+	told += plan.StepsText(true) + toJSON(plan)
 	d.deploy()
 	if got := read(t, d.google, name).Get("serviceConfig.environmentVariables.MINE"); got != value {
 		t.Errorf("the function has %q", got)

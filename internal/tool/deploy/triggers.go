@@ -74,7 +74,7 @@ func (d *Deployment) whyMute(ctx context.Context, r *Resource) (why []string, er
 	// https://cloud.google.com/firestore/docs/eventarc#limitations
 	database := filter(r.have, "database")
 	since := d.databases[database].Get("createTime")
-	if before(r.have.Get("createTime"), since) {
+	if isBefore(r.have.Get("createTime"), since) {
 		why = append(why, "database "+database+" was recreated at "+since+", after this trigger, so the trigger delivers nothing")
 	}
 
@@ -93,9 +93,9 @@ func (d *Deployment) whyMute(ctx context.Context, r *Resource) (why []string, er
 	return why, nil
 }
 
-// before reports whether a time is before another, as APIs write times. It reports false if either
-// is no time.
-func before(a, b string) bool {
+// isBefore reports whether a time is before another, as APIs write times. It reports false if
+// either is no time.
+func isBefore(a, b string) bool {
 	first, err := time.Parse(time.RFC3339, a)
 	if err != nil {
 		return false

@@ -19,11 +19,11 @@ const (
 	madeBy       = "Made by tally deploy" // ends a description
 )
 
-// ours reports whether a function is of Tally, no matter which tool made it.
-func ours(function Object) bool { return function.Get("labels."+purposeLabel) != "" }
+// isTallys reports whether a function is of Tally, no matter which tool made it.
+func isTallys(function Object) bool { return function.Get("labels."+purposeLabel) != "" }
 
-// made reports whether tally deploy made a resource.
-func made(o Object) bool {
+// madeByDeploy reports whether tally deploy made a resource.
+func madeByDeploy(o Object) bool {
 	isLabeled := o.at([]string{"labels", madeByLabel}) != nil || o.at([]string{"userLabels", madeByLabel}) != nil
 	return isLabeled || strings.HasSuffix(o.Get("description"), madeBy)
 }
@@ -50,7 +50,7 @@ func (p *Project) regions(ctx context.Context) (all []string, err error) {
 	}
 	k := known().Kinds["project"]
 	given, err := p.policy(ctx, k, "projects/"+p.ID)
-	if err != nil && !p.absent(err) {
+	if err != nil && !p.isAbsent(err) {
 		return nil, p.Unreadable(k.api(), "the "+k.Many, err)
 	}
 	for _, g := range given.grants() {
@@ -82,12 +82,12 @@ func (p *Project) ownResources(ctx context.Context, k *Kind, regions []string) (
 
 	for _, collection := range collections {
 		found, err := p.List(ctx, k.address("projects/"+p.ID+collection))
-		if err != nil && !p.absent(err) {
+		if err != nil && !p.isAbsent(err) {
 			return nil, p.Unreadable(k.api(), "the "+k.Many, err)
 		}
 		all = append(all, found...)
 	}
-	all = slices.DeleteFunc(all, func(o Object) bool { return !made(o) })
+	all = slices.DeleteFunc(all, func(o Object) bool { return !madeByDeploy(o) })
 	for _, o := range all {
 		k.tidy(o, p.ID)
 	}
@@ -99,7 +99,7 @@ func (p *Project) ownResources(ctx context.Context, k *Kind, regions []string) (
 func (p *Project) queues(ctx context.Context, regions []string) (all []Object, err error) {
 	k := known().Kinds["queue"]
 	for _, region := range regions {
-		isOthers := func(f Object) bool { return segment(f.name(), "locations") == region && !made(f) }
+		isOthers := func(f Object) bool { return segment(f.name(), "locations") == region && !madeByDeploy(f) }
 		if slices.ContainsFunc(p.Functions, isOthers) {
 			continue
 		}
@@ -226,7 +226,7 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 		}
 	}
 	for _, d := range p.databases {
-		if silence := p.silent("eventarc", d.Get("locationId")); silence != nil {
+		if silence := p.silenceOf("eventarc", d.Get("locationId")); silence != nil {
 			return Plan{}, p.Unreadable("eventarc", "the triggers", silence)
 		}
 	}
@@ -261,7 +261,7 @@ func isOwnGrant(g Grant, project string) bool {
 // one of those.
 func (p *Project) takeRoles(ctx context.Context, k *Kind, on string, isOne func(Grant) bool) ([]*Step, error) {
 	given, err := p.policy(ctx, k, on)
-	if err != nil && !p.absent(err) {
+	if err != nil && !p.isAbsent(err) {
 		return nil, p.Unreadable(k.api(), "the "+k.Many, err)
 	}
 

@@ -18,10 +18,10 @@ import (
 // readFunctions reads the functions that Tally's tools made.
 func (p *Project) readFunctions(ctx context.Context) error {
 	all, err := p.List(ctx, "cloudfunctions.googleapis.com/v2/projects/"+p.ID+"/locations/-/functions")
-	if err != nil && !p.absent(err) {
+	if err != nil && !p.isAbsent(err) {
 		return p.Unreadable("cloudfunctions", "the functions", err)
 	}
-	p.Functions = slices.DeleteFunc(all, func(f Object) bool { return !ours(f) })
+	p.Functions = slices.DeleteFunc(all, func(f Object) bool { return !isTallys(f) })
 	slices.SortStableFunc(p.Functions, func(a, b Object) int { return strings.Compare(b.Get("updateTime"), a.Get("updateTime")) })
 	return nil
 }
@@ -29,7 +29,7 @@ func (p *Project) readFunctions(ctx context.Context) error {
 // checkSilence returns an error if no functions are known, and some may be in a region that did not
 // answer.
 func (p *Project) checkSilence() error {
-	silence := p.silent("cloudfunctions")
+	silence := p.silenceOf("cloudfunctions")
 	if len(p.Functions) > 0 || silence == nil {
 		return nil
 	}
@@ -158,13 +158,13 @@ func (d *Deployment) OfKind(kind string) []*Resource {
 	return slices.DeleteFunc(slices.Clone(d.Resources), func(r *Resource) bool { return r.kind.Noun != kind })
 }
 
-// in returns the name of a resource in a region or location.
-func (d *Deployment) in(location, collection, id string) string {
+// nameIn returns the name of a resource in a region or location.
+func (d *Deployment) nameIn(location, collection, id string) string {
 	return "projects/" + d.ID + "/locations/" + location + "/" + collection + "/" + id
 }
 
 // Job returns the name of the job.
-func (d *Deployment) Job() string { return d.in(d.Place(), "jobs", "tally") }
+func (d *Deployment) Job() string { return d.nameIn(d.Place(), "jobs", "tally") }
 
 // LongestSilence is how long ago the job's last call may be: two periods and the longest time of a
 // call. So one late or skipped call is no alarm.

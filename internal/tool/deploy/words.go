@@ -14,7 +14,7 @@ func (d *Deployment) Opening(p Plan) string {
 	lines := [][2]string{
 		{"routes", d.routeList()},
 		{"where", "functions and job in " + d.Place() + "; " + d.places()},
-		{"far", d.far()},
+		{"far", d.farText()},
 	}
 	if p.Uploads() {
 		lines = slices.Insert(lines, 0, [2]string{"source", "this tally's own, " + orUnknown(d.Upload.Version) + ", hash " + d.Upload.Hash})
@@ -39,8 +39,8 @@ func (d *Deployment) Opening(p Plan) string {
 // few is how many of a list are named before the others are only counted.
 const few = 3
 
-// some joins the first few of a list, and counts the others.
-func some(all []string, separator string) string {
+// firstFew joins the first few of a list, and counts the others.
+func firstFew(all []string, separator string) string {
 	if len(all) <= few {
 		return strings.Join(all, separator)
 	}
@@ -52,7 +52,7 @@ func (d *Deployment) routeList() string {
 	for _, r := range d.Config.Routes {
 		all = append(all, r.String())
 	}
-	return some(all, "; ")
+	return firstFew(all, "; ")
 }
 
 // places says where the databases are.
@@ -61,11 +61,11 @@ func (d *Deployment) places() string {
 	for _, database := range d.Databases {
 		all = append(all, "database "+database.ID+" in "+database.Location)
 	}
-	return some(all, ", ")
+	return firstFew(all, ", ")
 }
 
-// far says which databases send their documents to another continent; "" if none does.
-func (d *Deployment) far() string {
+// farText says which databases send their documents to another continent; "" if none does.
+func (d *Deployment) farText() string {
 	var all []string
 	for _, database := range d.farDatabases() {
 		all = append(all, database.ID+" from "+database.Location)
@@ -73,7 +73,7 @@ func (d *Deployment) far() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "events carry whole documents to " + d.Place() + ", on another continent: of " + some(all, ", ")
+	return "events carry whole documents to " + d.Place() + ", on another continent: of " + firstFew(all, ", ")
 }
 
 // prices returns the lines about what it costs.
@@ -92,8 +92,8 @@ func (d *Deployment) prices() [][2]string {
 		[2]string{"prices", prices})
 }
 
-// Shown returns the steps in words; with reasons also why each thing is created.
-func (p Plan) Shown(reasons bool) string {
+// StepsText returns the steps in words; with reasons also why each thing is created.
+func (p Plan) StepsText(reasons bool) string {
 	var b strings.Builder
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s.Title)
@@ -107,8 +107,8 @@ func (p Plan) Shown(reasons bool) string {
 	return b.String()
 }
 
-// Noted returns the notes, each after a blank line.
-func (p Plan) Noted() string {
+// NotesText returns the notes, each after a blank line.
+func (p Plan) NotesText() string {
 	var b strings.Builder
 	for _, note := range p.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", note)

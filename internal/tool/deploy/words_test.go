@@ -259,7 +259,7 @@ func TestShown(t *testing.T) {
 		false: "  create metric 1\n  delete job tally\n      it is elsewhere\n",
 		true:  "  create metric 1\n      # because\n  delete job tally\n      it is elsewhere\n",
 	} {
-		if d := cmp.Diff(want, p.Shown(reasons)); d != "" {
+		if d := cmp.Diff(want, p.StepsText(reasons)); d != "" {
 			t.Errorf("reasons %v (-want +got):\n%s", reasons, d)
 		}
 	}

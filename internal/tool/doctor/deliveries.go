@@ -102,7 +102,7 @@ func (e *examination) failing(trigger string, pushed []deploy.Object) {
 	})
 	var told []string
 	for _, way := range often {
-		told = append(told, fmt.Sprintf("%.0f by %s (%s)", ways[way], way, meaning(way)))
+		told = append(told, fmt.Sprintf("%.0f by %s (%s)", ways[way], way, answerText(way)))
 	}
 	remedy := e.logs(deploy.OnWriteName, "warning")
 	if slices.Contains([]string{"401", "403", "404", "429"}, often[0]) {
@@ -111,8 +111,8 @@ func (e *examination) failing(trigger string, pushed []deploy.Object) {
 	e.wrong(remedy, "%.0f of the last hour's %.0f pushes of %s failed: %s", failed, total, trigger, strings.Join(told, ", "))
 }
 
-// meaning says what an answer to a push means: a status of HTTP, or a class of Pub/Sub's.
-func meaning(way string) string {
+// answerText says what an answer to a push means: a status of HTTP, or a class of Pub/Sub's.
+func answerText(way string) string {
 	switch {
 	case way == "401" || way == "403":
 		return "the trigger's account may not call RollUpOnWrite"

@@ -104,16 +104,16 @@ func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong(e.deploy(), "%v", err)
 	}
-	e.wantNone(ctx, e.config.TwoCycles(), "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks.md#drift")
+	e.wantNoLine(ctx, e.config.TwoCycles(), "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks.md#drift")
 }
 
 // late finds that roll-ups of the last day came late, and those with windows of the last two cycles
 // of audits, which find them. It says how long most took, and notes a counter whose sums take long.
 func (e *examination) late(ctx context.Context) {
-	e.wantNone(ctx, day, "rolled up late", "%s roll-ups came late: docs/playbooks.md#lag")
-	e.wantNone(ctx, e.config.TwoCycles(), "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks.md#left-late")
+	e.wantNoLine(ctx, day, "rolled up late", "%s roll-ups came late: docs/playbooks.md#lag")
+	e.wantNoLine(ctx, e.config.TwoCycles(), "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks.md#left-late")
 
-	line, _ := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
+	line, _ := e.firstLine(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
 	if line != nil {
 		nanoseconds, _ := strconv.ParseFloat(line.Get("jsonPayload.took"), 64)
 		e.note("a sum of %s in %s took %v. Totals whose sums take long are late by up to two sums: docs/routes.md#cadence",
@@ -175,10 +175,10 @@ func (e *examination) leftOut(ctx context.Context) {
 	}
 }
 
-// logged returns the first line of the last day that a filter finds in the log of RollUpOnWrite.
+// firstLine returns the first line of the last day that a filter finds in the log of RollUpOnWrite.
 // It returns nil if there is none. It reports whether the log could be read, and notes if it could
 // not.
-func (e *examination) logged(ctx context.Context, filter string) (line deploy.Object, known bool) {
+func (e *examination) firstLine(ctx context.Context, filter string) (line deploy.Object, known bool) {
 	before := len(e.finding.Problems)
 	found := e.entries(ctx, day, filter, "timestamp asc", 1)
 	if len(found) == 0 {
@@ -201,8 +201,8 @@ func (e *examination) entries(ctx context.Context, last time.Duration, filter, o
 // mostCounted is how far lines of the log are counted.
 const mostCounted = 1000
 
-// wantNone finds that the functions logged a message in the last time. format gets how often.
-func (e *examination) wantNone(ctx context.Context, last time.Duration, message, format string) {
+// wantNoLine finds that the functions logged a message in the last time. format gets how often.
+func (e *examination) wantNoLine(ctx context.Context, last time.Duration, message, format string) {
 	n := len(e.entries(ctx, last, fmt.Sprintf("jsonPayload.message=%q", message), "timestamp desc", mostCounted))
 	switch {
 	case n >= mostCounted:

@@ -102,10 +102,10 @@ func (e *examination) judge(ctx context.Context, file string, j rules.Judge, rou
 	e.judging.Lock()
 	defer e.judging.Unlock()
 	read := rules.Parse(j.Text)
-	for _, text := range read.Doubles(routes) {
+	for _, text := range read.DuplicateBlocks(routes) {
 		e.note("%s:%s", file, text)
 	}
-	for _, path := range read.Closed(routes) {
+	for _, path := range read.ClosedPaths(routes) {
 		e.note("no client may create documents %s by %s. If clients do, tally init shows a block for them", path, file)
 	}
 

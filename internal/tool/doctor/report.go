@@ -78,7 +78,7 @@ func Print(w io.Writer, findings []Finding, verbose bool) error {
 		}
 		told[f.Why] = true
 		title, claim := fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), f.Claim
-		if all := alike(findings[i:]); len(all) > 1 {
+		if all := sameReason(findings[i:]); len(all) > 1 {
 			title, claim = marks[f.Verdict]+" ", strings.Join(all, ", ")
 		}
 		b.wrap(title, claim)
@@ -110,8 +110,9 @@ func verdict(findings []Finding) string {
 	}
 }
 
-// alike returns the names of the checks that were not made for the same reason as the first one.
-func alike(findings []Finding) (names []string) {
+// sameReason returns the names of the checks that were not made for the same reason as the first
+// one.
+func sameReason(findings []Finding) (names []string) {
 	for _, f := range findings {
 		if f.Verdict == Idle && findings[0].Verdict == Idle && f.Why == findings[0].Why {
 			names = append(names, f.Name)

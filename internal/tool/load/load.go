@@ -57,7 +57,7 @@ func Persist(ctx context.Context, write func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil && !passing(err) {
+		if ctx.Err() == nil && !isTransient(err) {
 			return err
 		}
 
@@ -68,7 +68,7 @@ func Persist(ctx context.Context, write func(context.Context) error) error {
 	}
 }
 
-// passing reports whether a write that failed with the error may succeed later.
-func passing(err error) bool {
+// isTransient reports whether a write that failed with the error may succeed later.
+func isTransient(err error) bool {
 	return slices.Contains([]codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal}, status.Code(err))
 }

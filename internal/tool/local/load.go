@@ -281,7 +281,7 @@ func (r *loadRun) result(created usage, began time.Time, end usage) Result {
 
 		since := slices.DeleteFunc(seen, func(r load.RollUp) bool { return r.Seen.Before(created.at) })
 		result.Seen += len(since)
-		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, since))
+		result.WritesPerSecond = max(result.WritesPerSecond, mostRollUpsWithin(time.Second, since))
 	}
 
 	result.Exact = len(result.Wrong) == 0
@@ -305,8 +305,8 @@ func (r *Result) compare(c *counter) {
 	}
 }
 
-// mostWithin returns the most roll-ups that were written within any window of length d.
-func mostWithin(d time.Duration, rollUps []load.RollUp) (most int) {
+// mostRollUpsWithin returns the most roll-ups that were written within any window of length d.
+func mostRollUpsWithin(d time.Duration, rollUps []load.RollUp) (most int) {
 	for i, first := range rollUps {
 		n := 0
 		for n < len(rollUps)-i && rollUps[i+n].Written.Sub(first.Written) < d {

@@ -21,7 +21,7 @@ func TestMostWithin(t *testing.T) {
 	for _, ms := range []int64{0, 999, 1000, 1998} {
 		rollUps = append(rollUps, load.RollUp{Written: time.UnixMilli(ms)})
 	}
-	if got := mostWithin(time.Second, rollUps); got != 3 {
+	if got := mostRollUpsWithin(time.Second, rollUps); got != 3 {
 		t.Errorf("at most %d roll-ups within a second, want 3", got)
 	}
 }

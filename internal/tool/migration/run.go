@@ -190,12 +190,12 @@ func (p *Plan) Compare(after *Plan) Comparison {
 func (c *Comparison) checkDone(d *Document) {
 	c.Rewritten += d.Fold - d.Partials
 	if d.Partials > 0 {
-		c.differ(d, "holds %d partial sums of the extension, whose amounts no roll-up counts", d.Partials)
+		c.addDifference(d, "holds %d partial sums of the extension, whose amounts no roll-up counts", d.Partials)
 	}
 
 	for _, t := range d.Totals {
 		if t.Left.Float64() != 0 {
-			c.differ(d, "%s is %v more than was carried from it", t.Field, t.Left)
+			c.addDifference(d, "%s is %v more than was carried from it", t.Field, t.Left)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (c *Comparison) compareTotals(before, now *Document) {
 
 		switch {
 		case change.Float64() < -tolerance:
-			c.differ(before, "%s was %v in all and is %v", t.Field, was, is)
+			c.addDifference(before, "%s was %v in all and is %v", t.Field, was, is)
 		case change.Float64() > tolerance:
 			moved = true
 			c.By[t.Field] = sum(c.By[t.Field], change)
@@ -235,8 +235,8 @@ func (c *Comparison) compareTotals(before, now *Document) {
 // steps of 1e-16 for each of thousands of shards.
 const sumTolerance = 1e-12
 
-// differ notes that a document is not as it should be.
-func (c *Comparison) differ(d *Document, format string, args ...any) {
+// addDifference notes that a document is not as it should be.
+func (c *Comparison) addDifference(d *Document, format string, args ...any) {
 	c.Differing = append(c.Differing, Difference{d.Path, fmt.Sprintf(format, args...)})
 }
 

@@ -539,7 +539,7 @@ func (j *Judge) All(ctx context.Context, routes route.Routes, documents map[stri
 			if err != nil {
 				return all, err
 			}
-			known = better(known, answers)
+			known = moreTelling(known, answers)
 		}
 		all = append(all, known...)
 	}
@@ -547,8 +547,8 @@ func (j *Judge) All(ctx context.Context, routes route.Routes, documents map[stri
 	return append(all, others...), err
 }
 
-// better returns of each two answers the one that says more.
-func better(known, answers []Answer) []Answer {
+// moreTelling returns of each two answers the one that says more.
+func moreTelling(known, answers []Answer) []Answer {
 	if known == nil {
 		return answers
 	}

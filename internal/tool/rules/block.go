@@ -315,7 +315,7 @@ func (b *block) creates() []term {
 		return nil
 	}
 	terms := append(b.writers(who, "creates"), b.ids()...)
-	terms = append(terms, b.untouched(true)...)
+	terms = append(terms, b.totalConditions(true)...)
 	return append(terms, b.values(true)...)
 }
 
@@ -329,7 +329,7 @@ func (b *block) updates() []term {
 	if who != Undecided { // or the id was checked when the document was created
 		terms = append(terms, b.ids()...)
 	}
-	terms = append(terms, b.untouched(false)...)
+	terms = append(terms, b.totalConditions(false)...)
 	return append(terms, b.values(false)...)
 }
 
@@ -397,7 +397,7 @@ func (b *block) question(does string) string {
 		return text + b.remaining()
 	}
 
-	own := b.own()
+	own := b.ownCondition()
 	who := cmp.Or(b.belongs(), own)
 	switch {
 	case b.joins():
@@ -414,9 +414,9 @@ func (b *block) question(does string) string {
 	return text
 }
 
-// own returns the condition that the id of a document is the user's, "" if its name does not say
-// so. A number is no user's id.
-func (b *block) own() string {
+// ownCondition returns the condition that the id of a document is the user's, "" if its name does
+// not say so. A number is no user's id.
+func (b *block) ownCondition() string {
 	last := b.path[len(b.path)-1]
 	isNumber := func(k route.Key) bool { return k.Name == last.Name && k.Function == route.Number }
 	byNumber := func(s source) bool { return slices.ContainsFunc(s.By, isNumber) }

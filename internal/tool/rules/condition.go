@@ -36,7 +36,7 @@ const (
 // allow returns the statement that allows operations if all terms hold, with those last that a
 // person must decide. Each of these has a line of its own.
 func allow(operations string, terms []term) string {
-	known, open := parted(terms)
+	known, open := splitTerms(terms)
 	lines := []string{inBlock + "allow " + operations + ": if "}
 	and := "" // before each term but the first
 
@@ -71,9 +71,9 @@ func allow(operations string, terms []term) string {
 	return text + "\n"
 }
 
-// parted returns the terms that are known, and those that a person must decide, each once. Next to
-// others, true says nothing.
-func parted(terms []term) (known, open []term) {
+// splitTerms returns the terms that are known, and those that a person must decide, each once. Next
+// to others, true says nothing.
+func splitTerms(terms []term) (known, open []term) {
 	seen := make(map[term]bool)
 	for _, t := range terms {
 		switch {

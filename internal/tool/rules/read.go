@@ -73,17 +73,18 @@ func Parse(text string) *Rules {
 		return &r.Rules
 	}
 
-	r.code, r.shape = blanked(strings.ToValidUTF8(text, "?"))
+	r.code, r.shape = withoutComments(strings.ToValidUTF8(text, "?"))
 	root := &readBlock{}
 	r.read(root)
 	return &r.Rules
 }
 
-// blanked returns a text without comments, and without strings, too. All else stays at its place.
-func blanked(text string) (code, shape string) {
+// withoutComments returns a text without comments, and without strings, too. All else stays at its
+// place.
+func withoutComments(text string) (code, shape string) {
 	withStrings, without := []byte(text), []byte(text)
 	for at := 0; at < len(text); {
-		length := quiet(text[at:])
+		length := commentOrString(text[at:])
 		if length > 0 && text[at] == '/' {
 			blank(withStrings[at : at+length])
 		}
@@ -102,10 +103,10 @@ func blank(text []byte) {
 	}
 }
 
-// quiet returns the length of the comment or the string that begins a text; 0 if none does. One
-// that nothing ends goes on to the end of the text, or of a string's line: each character is looked
-// at once, whatever stands there.
-func quiet(text string) (length int) {
+// commentOrString returns the length of the comment or the string that begins a text; 0 if none
+// does. One that nothing ends goes on to the end of the text, or of a string's line: each character
+// is looked at once, whatever stands there.
+func commentOrString(text string) (length int) {
 	switch {
 	case strings.HasPrefix(text, "//"):
 		line, _, _ := strings.Cut(text, "\n")
@@ -315,7 +316,7 @@ var refused = regexp.MustCompile(`(?:^|&&)\s*false$`)
 
 // never reports whether the statement allows nothing.
 func (g grant) never() bool {
-	_, shape := blanked(g.condition)
+	_, shape := withoutComments(g.condition)
 	open, choice := 0, false
 	for i, c := range []byte(shape) {
 		switch c {
@@ -360,9 +361,10 @@ func (r *Rules) Statement(line int) string {
 // writeMethods are the methods that write a document.
 var writeMethods = []string{"create", "update", "delete"}
 
-// Doubles returns a sentence about each block that may allow writes of documents of the routes, and
-// whose path is that of an earlier one, with the first of these. It begins with the line.
-func (r *Rules) Doubles(routes route.Routes) (all []string) {
+// DuplicateBlocks returns a sentence about each block that may allow writes of documents of the
+// routes, and whose path is that of an earlier one, with the first of these. It begins with the
+// line.
+func (r *Rules) DuplicateBlocks(routes route.Routes) (all []string) {
 	earlier := make(map[string]*readBlock) // the first that allows a method of documents of a path
 	for _, b := range r.blocks {
 		var both []string
@@ -389,9 +391,9 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 	return all
 }
 
-// Closed returns the paths of the routes' documents that no block lets a client create, unless they
-// are shards, whose increments are tried. It is nil if the text could not be read to its end.
-func (r *Rules) Closed(routes route.Routes) (paths []string) {
+// ClosedPaths returns the paths of the routes' documents that no block lets a client create, unless
+// they are shards, whose increments are tried. It is nil if the text could not be read to its end.
+func (r *Rules) ClosedPaths(routes route.Routes) (paths []string) {
 	if r.unread != "" {
 		return nil
 	}
@@ -465,7 +467,7 @@ func (r *Rules) bodyText(path string, methods ...string) string {
 			return
 		}
 		all.WriteString(text + "\n")
-		_, shape := blanked(text)
+		_, shape := withoutComments(text)
 		for _, call := range called.FindAllStringSubmatch(shape, -1) {
 			body, known := b.function(call[1])
 			if known && !seen[body] {
@@ -495,7 +497,7 @@ func (b *readBlock) function(name string) (body string, known bool) {
 // Overview says what the text of rules in a file shows about the routes, and that it was not tried.
 func Overview(file, text string, routes route.Routes) (all []string) {
 	r := Parse(text)
-	for _, text := range r.Doubles(routes) {
+	for _, text := range r.DuplicateBlocks(routes) {
 		all = append(all, file+":"+text)
 	}
 	if r.unread != "" {

@@ -65,7 +65,7 @@ func TestDoubles(t *testing.T) {
 	} {
 		for _, text := range []string{test.rules, strings.ReplaceAll(test.rules, "\n", "\r\n")} {
 			r := Parse(text)
-			if d := cmp.Diff(test.want, r.Doubles(parsed(t, routes))); d != "" || r.unread != "" {
+			if d := cmp.Diff(test.want, r.DuplicateBlocks(parsed(t, routes))); d != "" || r.unread != "" {
 				t.Errorf("%s: %s (-want +got):\n%s", test.name, r.unread, d)
 			}
 		}
@@ -88,7 +88,7 @@ func TestClosed(t *testing.T) {
 		{in("match /posts/featured/likes/{u} { allow write: if a(); }"), nil},
 		{in("match /posts/{all=**} { allow write: if a(); }"), nil},
 	} {
-		if d := cmp.Diff(test.want, Parse(test.rules).Closed(of)); d != "" {
+		if d := cmp.Diff(test.want, Parse(test.rules).ClosedPaths(of)); d != "" {
 			t.Errorf("(-want +got):\n%s\n%s", d, test.rules)
 		}
 	}
@@ -98,7 +98,7 @@ func TestClosed(t *testing.T) {
 func TestNamesBeyondASCII(t *testing.T) {
 	r := Parse(in("match /größe/{p} { allow write; }\nmatch /gr_ße/{p} { allow create; }\nmatch /größe/{id} { allow update: if a('größe'); } // größe"))
 	of := parsed(t, "größe/{g}/likes/{user} -> größe/{g} : count() as likes : existing")
-	if got := r.Doubles(of); len(got) != 1 || !strings.HasPrefix(got[0], "6: this block and that of line 4 both allow update of ") {
+	if got := r.DuplicateBlocks(of); len(got) != 1 || !strings.HasPrefix(got[0], "6: this block and that of line 4 both allow update of ") {
 		t.Errorf("got %q", got)
 	}
 	if got, want := r.Lines("größe/1", "create"), []int{4}; !slices.Equal(got, want) {
@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 	}
 	all := parsed(f, routes)
 	f.Fuzz(func(_ *testing.T, text string) {
-		Parse(text).Doubles(all)
+		Parse(text).DuplicateBlocks(all)
 		Invent(text, all.Templates()[0])
 	})
 }
@@ -172,7 +172,7 @@ func hostile(length int) (texts []string) {
 func TestHostileTexts(t *testing.T) {
 	all := parsed(t, routes)
 	for _, text := range hostile(maxText) {
-		found := Parse(text).Doubles(all)
+		found := Parse(text).DuplicateBlocks(all)
 		Invent(text, all.Templates()[0])
 		if lines := strings.Count(text, "\n") + 1; len(found) > lines {
 			t.Errorf("%.60q…: %d sentences about %d lines", text, len(found), lines)
@@ -201,7 +201,7 @@ func TestLimits(t *testing.T) {
 func TestManyWildcards(t *testing.T) {
 	path := strings.Repeat("/{a=**}/b", 48)
 	rules := in("match " + path + "/c { allow write; }\nmatch " + path + "/likes/{d} { allow write; }")
-	if found := Parse(rules).Doubles(parsed(t, routes)); found != nil {
+	if found := Parse(rules).DuplicateBlocks(parsed(t, routes)); found != nil {
 		t.Errorf("found %v", found)
 	}
 }

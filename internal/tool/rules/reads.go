@@ -82,8 +82,8 @@ func (b *block) proposed(does string) string {
 	switch {
 	case b.joins() && ok:
 		return "exists(" + members + "/$(request.auth.uid))"
-	case does == "gets" && b.own() != "":
-		return b.own()
+	case does == "gets" && b.ownCondition() != "":
+		return b.ownCondition()
 	case who == "" || isShown && b.userAbove() == "":
 		return signedIn
 	}

@@ -38,9 +38,9 @@ func fieldPath(f document.Field) string {
 	return list(names)
 }
 
-// untouched returns the conditions that keep clients from the totals that a document holds: a new
-// document has none, or those of no documents at all.
-func (b *block) untouched(isNew bool) []term {
+// totalConditions returns the conditions that keep clients from the totals that a document holds: a
+// new document has none, or those of no documents at all.
+func (b *block) totalConditions(isNew bool) []term {
 	if b.home == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (b *block) values(isNew bool) []term {
 		for _, t := range s.Totals {
 			terms = append(terms, b.times(t)...)
 			terms = append(terms, b.amounts(t)...)
-			states = b.join(states, s, t)
+			states = b.addState(states, s, t)
 		}
 	}
 	for _, one := range states {
@@ -341,8 +341,8 @@ type state struct {
 	left  []string // conditions that an edit leaves the fields
 }
 
-// join adds the state for which a total asks, if any.
-func (b *block) join(states []state, s source, t route.Total) []state {
+// addState adds the state for which a total asks, if any.
+func (b *block) addState(states []state, s source, t route.Total) []state {
 	asked := b.stateConditions(t)
 	if len(asked) == 0 {
 		return states

@@ -53,7 +53,7 @@ func For(tallys string, routes route.Routes, answers Answers) string {
 	blocks := ""
 	for _, b := range blocksOf(routes, answers) {
 		if hasDefault && b.meetsDefault() {
-			blocks += b.besideDefault()
+			blocks += b.defaultComment()
 			counters = strings.Replace(counters, openRollUps, b.rollUpsOfAll(), 1)
 			continue
 		}
@@ -97,8 +97,8 @@ func (b *block) meetsDefault() bool {
 	})
 }
 
-// besideDefault says that other routes have documents, too, for which Tally's own rules stand.
-func (b *block) besideDefault() string {
+// defaultComment says that other routes have documents, too, for which Tally's own rules stand.
+func (b *block) defaultComment() string {
 	isOther := func(s source) bool { return !isDefault(s.Route) }
 	if !slices.ContainsFunc(b.sources, isOther) && (b.home == nil || !b.home.Existing) {
 		return ""

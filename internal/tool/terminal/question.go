@@ -23,7 +23,7 @@ func Confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 	if yes {
 		return nil
 	}
-	if !Is(in) {
+	if !IsTerminal(in) {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, answerWithin, ErrUnconfirmed)
 		defer stop()

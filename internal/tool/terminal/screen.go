@@ -29,7 +29,7 @@ const narrowest = 80
 func NewScreen(raw io.Writer) *Screen {
 	s := &Screen{raw: raw}
 	f, ok := raw.(*os.File)
-	if ok && Is(raw) {
+	if ok && IsTerminal(raw) {
 		width, _, err := term.GetSize(int(f.Fd()))
 		if err != nil || width <= 0 {
 			width = narrowest
@@ -61,8 +61,8 @@ func (s *Screen) clear() {
 	}
 }
 
-// Is reports whether an input or an output is a terminal.
-func Is(stream any) bool {
+// IsTerminal reports whether an input or an output is a terminal.
+func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

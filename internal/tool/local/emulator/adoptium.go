@@ -53,7 +53,7 @@ func (d *Downloads) temurin(ctx context.Context, version int, old string) (javaR
 	if err != nil {
 		return javaRuntime{}, err
 	}
-	offered, err := d.offer(ctx, version)
+	offered, err := d.newestRuntime(ctx, version)
 	if err != nil {
 		return javaRuntime{}, err
 	}
@@ -76,8 +76,8 @@ func (d *Downloads) temurin(ctx context.Context, version int, old string) (javaR
 	return askJava(ctx, program)
 }
 
-// offer returns the newest runtime for this machine that Adoptium's API offers.
-func (d *Downloads) offer(ctx context.Context, version int) (release, error) {
+// newestRuntime returns the newest runtime for this machine that Adoptium's API offers.
+func (d *Downloads) newestRuntime(ctx context.Context, version int) (release, error) {
 	query := url.Values{
 		"architecture": {architecture(runtime.GOARCH)},
 		"image_type":   {"jre"},
@@ -114,7 +114,7 @@ func (d *Downloads) offer(ctx context.Context, version int) (release, error) {
 	}
 	file := first.Binary.Package
 	switch {
-	case !below(file.Link, d.archives):
+	case !isBelow(file.Link, d.archives):
 		return release{}, fmt.Errorf("the answer names the archive %q, which is not below %s", file.Link, d.archives)
 	case file.Size > largestJava:
 		return release{}, fmt.Errorf("the answer names an archive of %d bytes; want at most %d", file.Size, largestJava)
@@ -122,8 +122,8 @@ func (d *Downloads) offer(ctx context.Context, version int) (release, error) {
 	return release{version: first.Name, url: file.Link, size: file.Size, sha256: file.Checksum}, nil
 }
 
-// below reports whether an address is one of a folder, whose address ends in a slash.
-func below(address, folder string) bool {
+// isBelow reports whether an address is one of a folder, whose address ends in a slash.
+func isBelow(address, folder string) bool {
 	u, err := url.Parse(address)
 	return err == nil && strings.HasPrefix(address, folder) && path.Clean(u.Path) == u.Path
 }
@@ -225,7 +225,7 @@ func unzip(archive string, into *os.Root) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(write(into, inside(file.Name), file.Mode(), content), content.Close())
+		err = errors.Join(write(into, pathInside(file.Name), file.Mode(), content), content.Close())
 		if err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func untar(archive string, into *os.Root) error {
 			return err
 		}
 
-		name := inside(header.Name)
+		name := pathInside(header.Name)
 		switch header.Typeflag {
 		case tar.TypeReg:
 			err = write(into, name, header.FileInfo().Mode(), files)
@@ -267,8 +267,8 @@ func untar(archive string, into *os.Root) error {
 	}
 }
 
-// inside returns the path of an archive's file below the one folder that the archive holds.
-func inside(name string) string {
+// pathInside returns the path of an archive's file below the one folder that the archive holds.
+func pathInside(name string) string {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(name, "./"), "/")
 	return rest
 }
