@@ -21,7 +21,7 @@ import (
 // renamedTotals returns a sentence about each total that the former routes kept, that none keeps
 // now, and on which a route relies.
 func renamedTotals(former, routes route.Routes) []string {
-	var told []string
+	var sentences []string
 	for _, t := range former.Templates() {
 		now := totalsIn(routes, t)
 		gone := slices.DeleteFunc(t.Totals(), func(name string) bool { return slices.Contains(now, name) })
@@ -35,11 +35,11 @@ func renamedTotals(former, routes route.Routes) []string {
 				if len(fresh) > 0 {
 					text += fmt.Sprintf(". If you renamed %s to %s, rename it there, too", f, strings.Join(fresh, " or "))
 				}
-				told = append(told, text)
+				sentences = append(sentences, text)
 			}
 		}
 	}
-	return told
+	return sentences
 }
 
 // totalsIn returns the totals that routes keep in the documents of a template.

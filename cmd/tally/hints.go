@@ -73,22 +73,22 @@ func hasTallyField(fields []string) bool { return slices.Contains(fields, docume
 
 // firstTime reports whether it is called with this for the first time, and notes that it was.
 func (h *hints) firstTime(about ...any) bool {
-	_, said := h.reported.LoadOrStore(fmt.Sprintln(about...), nil)
-	return !said
+	_, reported := h.reported.LoadOrStore(fmt.Sprintln(about...), nil)
+	return !reported
 }
 
 // wasReported reports whether first was called with this.
 func (h *hints) wasReported(about ...any) bool {
-	_, said := h.reported.Load(fmt.Sprintln(about...))
-	return said
+	_, reported := h.reported.Load(fmt.Sprintln(about...))
+	return reported
 }
 
 // firstTimeThisHour reports whether it was not called with this in the last hour, and notes that it
 // was now.
 func (h *hints) firstTimeThisHour(about ...any) bool {
 	key, now := fmt.Sprintln(about...), time.Now()
-	last, said := h.reported.Load(key)
-	if said && now.Sub(last.(time.Time)) < time.Hour {
+	last, reported := h.reported.Load(key)
+	if reported && now.Sub(last.(time.Time)) < time.Hour {
 		return false
 	}
 	h.reported.Store(key, now)
@@ -183,15 +183,15 @@ func (h *hints) reportMissingHome(database, path string, fields map[string]any, 
 			continue
 		}
 
-		told := h.countMissingHome(r.Template)
-		if told > maxHomes {
+		count := h.countMissingHome(r.Template)
+		if count > maxHomes {
 			continue
 		}
 		text := reason.MissingHome(c).Text(path)
 		if database != firestore.DefaultDatabaseID {
 			text = database + ": " + text
 		}
-		if told == maxHomes {
+		if count == maxHomes {
 			text += "; others like it are not reported any more"
 		}
 		h.say("%s", text)
@@ -324,16 +324,16 @@ func (h *hints) reportRefusal(r emulator.Refusal) {
 	h.mu.Lock()
 	in := h.rules
 	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Lines, r.User != "", cause)
-	_, said := h.refusals[about]
+	_, reported := h.refusals[about]
 	h.refusals[about] = struct{}{}
 	h.mu.Unlock()
-	if said {
+	if reported {
 		return
 	}
 
-	who := "a client that is not signed in"
+	client := "a client that is not signed in"
 	if r.User != "" {
-		who = "user " + r.User
+		client = "user " + r.User
 	}
 	path := r.Path
 	if r.Database != firestore.DefaultDatabaseID {
@@ -347,5 +347,5 @@ func (h *hints) reportRefusal(r emulator.Refusal) {
 	if r.Lines == nil && in.file == "" {
 		by += "; firebase.json names a file of your own"
 	}
-	h.say("refused: %s of %s by %s; %s%s", r.Method, path, who, by, cause)
+	h.say("refused: %s of %s by %s; %s%s", r.Method, path, client, by, cause)
 }

@@ -125,11 +125,11 @@ func mayWrite(c *cobra.Command, folder *appfolder.Folder) error {
 		return err
 	}
 
-	there := "there is no firebase.json here, but " + strings.Join(others[:min(len(others), 3)], ", ")
+	problem := "there is no firebase.json here, but " + strings.Join(others[:min(len(others), 3)], ", ")
 	if terminal.IsTerminal(c.InOrStdin()) {
-		return terminal.Confirm(c.Context(), c.InOrStdin(), c.OutOrStdout(), false, there+". Is this the folder of another app?")
+		return terminal.Confirm(c.Context(), c.InOrStdin(), c.OutOrStdout(), false, problem+". Is this the folder of another app?")
 	}
-	return fmt.Errorf("nothing was written: %s. Run tally init in the folder of the app's firebase.json. If you give the Firebase CLI another file by --config, copy that to firebase.json first", there)
+	return fmt.Errorf("nothing was written: %s. Run tally init in the folder of the app's firebase.json. If you give the Firebase CLI another file by --config, copy that to firebase.json first", problem)
 }
 
 // printNextSteps says what was written, and what the user does next. The file of the rules was
@@ -185,8 +185,8 @@ func (a *answers) printMergeSteps() string {
 }
 
 // ask prompts for settings that no flag sets.
-func (a *answers) ask(ctx context.Context, q draft.Questions, said func(flag string) bool) (err error) {
-	if said("routes") {
+func (a *answers) ask(ctx context.Context, q draft.Questions, isSet func(flag string) bool) (err error) {
+	if isSet("routes") {
 		a.writers, err = q.Writers(ctx, a.routes)
 	} else {
 		a.routes, a.writers, err = q.Routes(ctx)
@@ -194,7 +194,7 @@ func (a *answers) ask(ctx context.Context, q draft.Questions, said func(flag str
 	if err != nil {
 		return err
 	}
-	if !said("alert-email") {
+	if !isSet("alert-email") {
 		a.alertEmail, err = q.Address(ctx)
 	}
 	return err

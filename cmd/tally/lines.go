@@ -43,7 +43,7 @@ func (l *lines) isNews(warning string) bool {
 
 	now := time.Now()
 	maps.DeleteFunc(l.printedAt, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgain })
-	if _, said := l.printedAt[warning]; said {
+	if _, printed := l.printedAt[warning]; printed {
 		return false
 	}
 	if l.printedAt == nil {

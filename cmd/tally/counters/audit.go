@@ -96,16 +96,16 @@ func (a auditFlags) run(ctx context.Context, s *session.Session, meter *billing.
 		r, err = a.withdraw(ctx, s, gone, r, err)
 	}
 
-	ended := a.outcome(r, err)
+	outcome := a.outcome(r, err)
 
 	answer := auditResult{Report: r, DryRun: !a.repair}
 	if err == nil || errors.Is(err, errDiffering) {
 		answer.Foreign, err = countForeign(ctx, s)
-		ended = errors.Join(ended, err)
+		outcome = errors.Join(outcome, err)
 	}
 	answer.Billed, answer.Seconds = meter.Usage().On(s.Config.Edition), time.Since(began).Seconds()
 	answer.Dollars = answer.Billed.CostIn(billing.PriceRegion)
-	return errors.Join(ended, printAudited(s, answer, a.verbose))
+	return errors.Join(outcome, printAudited(s, answer, a.verbose))
 }
 
 // countForeign counts the references to other databases, by route, and says where some are. No

@@ -18,10 +18,10 @@ const silence = 3 * time.Second
 // AwaitAnswer does what emulator.Check does, and tells a program that takes connections and does
 // not answer: it may be a busy emulator, or another program that never will.
 func AwaitAnswer(ctx context.Context, addr string, logs io.Writer) error {
-	told := time.AfterFunc(silence, func() {
+	notice := time.AfterFunc(silence, func() {
 		fmt.Fprintf(logs, "tally: a program listens at %s, and has not answered for %v: waiting for half a minute in all, in case it is a busy emulator\n", addr, silence)
 	})
-	defer told.Stop()
+	defer notice.Stop()
 	return emulator.Check(ctx, addr)
 }
 

@@ -106,19 +106,19 @@ func statedBy(flag string, folder *appfolder.Folder, project string) (statedConf
 	}
 
 	variables := settings.Variables(folder)
-	var said statedConfig
+	var stated statedConfig
 	switch {
 	case flag != "":
 		variables["TALLY_ROUTES"] = flag
-		said = statedConfig{from: "by --routes", forThis: true}
+		stated = statedConfig{from: "by --routes", forThis: true}
 	case os.Getenv("TALLY_ROUTES") != "":
-		said = statedConfig{from: "by TALLY_ROUTES", forThis: true}
+		stated = statedConfig{from: "by TALLY_ROUTES", forThis: true}
 	case folder.File != "":
-		said = statedConfig{from: "by " + folder.File}
+		stated = statedConfig{from: "by " + folder.File}
 	}
 
-	said.config, err = loadConfig(variables, folder, project)
-	return said, err
+	stated.config, err = loadConfig(variables, folder, project)
+	return stated, err
 }
 
 // askFunctions asks the functions that run how they are configured: those of tally dev on an

@@ -131,7 +131,7 @@ func (s *Session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 		return err
 	}
 
-	said, err := statedBy(flags.routes, folder, s.Project)
+	stated, err := statedBy(flags.routes, folder, s.Project)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (s *Session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 	if err != nil {
 		return err
 	}
-	s.Folder, s.Stated = folder, said.config.Routes
-	s.Decision = decide(said, runs, flags.database)
+	s.Folder, s.Stated = folder, stated.config.Routes
+	s.Decision = decide(stated, runs, flags.database)
 	if s.notice != "" {
 		fmt.Fprintln(s.Logs, s.notice)
 	}

@@ -207,13 +207,13 @@ func (p *Project) finish(ctx context.Context, api string, answer Object) error {
 	if !strings.Contains("/"+name, "/operations/") {
 		return nil
 	}
-	for began, said := time.Now(), time.Duration(0); answer.Get("done") != "true"; {
+	for began, noticed := time.Now(), time.Duration(0); answer.Get("done") != "true"; {
 		took := time.Since(began)
 		if took >= limit(api) {
 			return fmt.Errorf("gave up after %v waiting for %s; run the command again to continue", limit(api), api+name)
 		}
-		if took-said >= silence {
-			said = took
+		if took-noticed >= silence {
+			noticed = took
 			fmt.Fprintf(p.Progress, "  still waiting after %v: %s\n", took.Round(time.Minute), api+name)
 		}
 

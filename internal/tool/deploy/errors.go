@@ -77,8 +77,8 @@ func (p *Project) remedy(err error) string {
 	if v.Text != nil && v.Text.MatchString(text) {
 		remedy = string(v.Text.ExpandString(nil, remedy, text, v.Text.FindStringSubmatchIndex(text)))
 	}
-	others := slices.DeleteFunc(nearest(p.near, everyones[:]), func(region string) bool { return region == p.here })
-	return strings.NewReplacer("PROJECT", p.ID, "HERE", p.here, "REGIONS", strings.Join(others, ", "), "REGION", others[0]).Replace(remedy)
+	others := slices.DeleteFunc(nearest(p.near, everyones[:]), func(region string) bool { return region == p.functionsRegion })
+	return strings.NewReplacer("PROJECT", p.ID, "HERE", p.functionsRegion, "REGIONS", strings.Join(others, ", "), "REGION", others[0]).Replace(remedy)
 }
 
 // Tries go on for so long after the first that failed.

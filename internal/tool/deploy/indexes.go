@@ -211,7 +211,7 @@ const indexLook = 30 * time.Second
 // ready waits until the indexes are ready, which may take hours, also if they cannot be read for
 // some minutes. It is an error if one cannot become ready.
 func (d *Deployment) ready(ctx context.Context) error {
-	said := ""
+	noticed := ""
 	for {
 		var waiting strings.Builder
 		err := d.lookAtIndexes(ctx)
@@ -231,9 +231,9 @@ func (d *Deployment) ready(ctx context.Context) error {
 			return nil
 		}
 
-		if waiting.String() != said {
-			said = waiting.String()
-			fmt.Fprint(d.Progress, said)
+		if waiting.String() != noticed {
+			noticed = waiting.String()
+			fmt.Fprint(d.Progress, noticed)
 		}
 		if err := sleep(ctx, indexLook); err != nil {
 			return err

@@ -26,13 +26,13 @@ type Project struct {
 	Functions []Object  // that Tally's tools made, the one that was deployed last first
 	Progress  io.Writer // gets a line for each step, and for what it waits for
 
-	client    *http.Client
-	edition   route.Edition       // of the databases, as wanted
-	here      string              // the functions' region, as wanted; "": not known
-	near      string              // location of the first database; "": not known
-	planned   bool                // nothing is asked, and nothing is there but databases
-	databases map[string]Object   // by id
-	lists     map[string][]Object // by address, while a plan is made; nil: each is read again
+	client          *http.Client
+	edition         route.Edition       // of the databases, as wanted
+	functionsRegion string              // the functions' region, as wanted; "": not known
+	near            string              // location of the first database; "": not known
+	planned         bool                // nothing is asked, and nothing is there but databases
+	databases       map[string]Object   // by id
+	lists           map[string][]Object // by address, while a plan is made; nil: each is read again
 
 	refusedAgents map[string]bool // APIs whose service agents Google refused to make
 

@@ -40,7 +40,7 @@ func TestNearest(t *testing.T) {
 func TestRemedyNamesTheNearest(t *testing.T) {
 	denied := refusal(403, "PERMISSION_DENIED", "Permission denied on 'locations/europe-southwest1' (or it may not exist)")
 	for here, want := range map[string]string{"europe-southwest1": "europe-west1", "europe-west1": "us-central1"} {
-		p := &Project{ID: "p", Number: "1", here: here, near: "europe-southwest1"}
+		p := &Project{ID: "p", Number: "1", functionsRegion: here, near: "europe-southwest1"}
 		said := p.failed(denied).Error()
 		if !strings.Contains(said, "of "+want+", ") || !strings.HasSuffix(said, "region: "+want) {
 			t.Errorf("in %s, want %s first: %s", here, want, said)

@@ -141,7 +141,7 @@ func (p *Project) instances(f *appfolder.Folder, setting *int, field string, byD
 // Describe returns the deployment for the options.
 func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
 	d := &Deployment{Project: p, Options: o, Upload: upload}
-	p.here, p.near, p.edition = o.Place(), o.Databases[0].Location, o.Config.Edition
+	p.functionsRegion, p.near, p.edition = o.Place(), o.Databases[0].Location, o.Config.Edition
 	d.nameQueue()
 	if err := d.check(); err != nil {
 		return nil, err

@@ -100,15 +100,15 @@ func (e *examination) failing(trigger string, pushed []deploy.Object) {
 	often := slices.SortedFunc(maps.Keys(ways), func(a, b string) int {
 		return cmp.Or(cmp.Compare(ways[b], ways[a]), strings.Compare(a, b))
 	})
-	var told []string
+	var texts []string
 	for _, way := range often {
-		told = append(told, fmt.Sprintf("%.0f by %s (%s)", ways[way], way, answerText(way)))
+		texts = append(texts, fmt.Sprintf("%.0f by %s (%s)", ways[way], way, answerText(way)))
 	}
 	remedy := e.logs(deploy.OnWriteName, "warning")
 	if slices.Contains([]string{"401", "403", "404", "429"}, often[0]) {
 		remedy = e.deploy()
 	}
-	e.wrong(remedy, "%.0f of the last hour's %.0f pushes of %s failed: %s", failed, total, trigger, strings.Join(told, ", "))
+	e.wrong(remedy, "%.0f of the last hour's %.0f pushes of %s failed: %s", failed, total, trigger, strings.Join(texts, ", "))
 }
 
 // answerText says what an answer to a push means: a status of HTTP, or a class of Pub/Sub's.

@@ -154,14 +154,14 @@ func (e *examination) leftOut(ctx context.Context) {
 	lines := e.entries(ctx, day, fmt.Sprintf(`(jsonPayload.message=%q AND jsonPayload.reason=("an array" OR "another database") OR jsonPayload.message=(%q OR %q))`,
 		reason.Ungrouped, reason.Timeless, foreignKind), "timestamp asc", mostCounted)
 
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for _, line := range lines {
 		message, text, counter := line.Get("jsonPayload.message"), line.Get("jsonPayload.route"), line.Get("jsonPayload.counter")
 		of := strings.Join([]string{message, text, counter, line.Get("jsonPayload.reason")}, "\n")
-		if told[of] {
+		if reported[of] {
 			continue
 		}
-		told[of] = true
+		reported[of] = true
 
 		database := line.Get("jsonPayload.database")
 		_, isKept := e.config.Routes.Counter(counter)

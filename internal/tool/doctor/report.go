@@ -70,13 +70,13 @@ func Print(w io.Writer, findings []Finding, verbose bool) error {
 	b := pageOf(w)
 	b.wrap("", verdict(findings))
 	b.WriteString("\n")
-	told := make(map[string]bool) // why checks were not made
+	shown := make(map[string]bool) // why checks were not made
 	for i, f := range findings {
 		isQuiet := f.Verdict == Well && len(f.Notes) == 0 && !verbose
-		if isQuiet || f.Verdict == Idle && told[f.Why] {
+		if isQuiet || f.Verdict == Idle && shown[f.Why] {
 			continue
 		}
-		told[f.Why] = true
+		shown[f.Why] = true
 		title, claim := fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), f.Claim
 		if all := sameReason(findings[i:]); len(all) > 1 {
 			title, claim = marks[f.Verdict]+" ", strings.Join(all, ", ")

@@ -138,9 +138,9 @@ func (s *stage) put(ctx context.Context, path string, has *fields) error {
 	return s.commit(server.context(ctx), w)
 }
 
-// moved returns the fields of a document of another database, with its references to documents of
-// that database turned to those of this one.
-func (s *stage) moved(of fields) fields {
+// withOwnReferences returns the fields of a document of another database, with its references to
+// documents of that database turned to those of this one.
+func (s *stage) withOwnReferences(of fields) fields {
 	var in func(v *firestorepb.Value) *firestorepb.Value
 	in = func(v *firestorepb.Value) *firestorepb.Value {
 		switch kind := v.ValueType.(type) {
@@ -154,7 +154,7 @@ func (s *stage) moved(of fields) fields {
 			}
 			return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: list}}
 		case *firestorepb.Value_MapValue:
-			return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: s.moved(kind.MapValue.Fields)}}}
+			return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: s.withOwnReferences(kind.MapValue.Fields)}}}
 		}
 		return v
 	}
@@ -251,7 +251,7 @@ func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answer
 	}
 	defer s.clear(ctx)
 
-	trial := &trial{stage: s, template: t, own: s.moved(d.Fields)}
+	trial := &trial{stage: s, template: t, own: s.withOwnReferences(d.Fields)}
 	for _, name := range written(t) {
 		delete(trial.own, name)
 	}
@@ -392,15 +392,15 @@ const noGuess = "no user and no change that was guessed is allowed"
 
 // unknown says why no guess of a method was allowed.
 func (s *stage) unknown(methods []string) string {
-	said := s.rules.bodyText(s.path, methods...)
+	bodies := s.rules.bodyText(s.path, methods...)
 	var asked []string
-	for _, claim := range claims.FindAllStringSubmatch(said, -1) {
+	for _, claim := range claims.FindAllStringSubmatch(bodies, -1) {
 		name := claim[1] + claim[2]
 		if !slices.Contains([]string{"email", "email_verified", "sub", "firebase"}, name) {
 			asked = append(asked, "the claim "+name+" of a user")
 		}
 	}
-	for _, path := range readIn(said) {
+	for _, path := range readIn(bodies) {
 		asked = append(asked, "the document "+path)
 	}
 	slices.Sort(asked)
@@ -430,7 +430,7 @@ func (j *Judge) copyRead(ctx context.Context, s *stage) error {
 			if fields == nil {
 				continue
 			}
-			fields = s.moved(fields)
+			fields = s.withOwnReferences(fields)
 			err = s.put(ctx, at, &fields)
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ type block struct {
 	summed  []source        // the routes of these totals
 	creator Writer          // of the documents that hold totals
 
-	meets     string     // another path that matches some of the documents, "" if none does
+	overlaps  string     // another path that matches some of the documents, "" if none does
 	questions []function // that the statements call, as unlessLeft made them
 }
 
@@ -57,7 +57,7 @@ func blocksOf(routes route.Routes, answers Answers) []*block {
 	for i, b := range blocks {
 		for _, other := range blocks[:i] {
 			if route.Overlap(b.path, other.path) { // such as posts/{post} and posts/featured
-				b.meets, other.meets = other.path.String(), b.path.String()
+				b.overlaps, other.overlaps = other.path.String(), b.path.String()
 			}
 		}
 		for _, r := range routes {
@@ -76,7 +76,7 @@ func (b *block) count(r *route.Route, answers Answers) {
 		_, answered := answers.Sources[r.String()]
 		b.sources = append(b.sources, source{r, answers.writer(r), answered})
 	case r.Across() && route.Overlap(pattern, b.path):
-		b.meets = pattern.String()
+		b.overlaps = pattern.String()
 	}
 }
 
@@ -240,17 +240,17 @@ func (b *block) String() string {
 	}
 	text += "    match /" + match + " {\n"
 
-	if b.meets != "" {
-		what := "what clients read and write where " + b.meets + " matches the same documents"
+	if b.overlaps != "" {
+		what := "what clients read and write where " + b.overlaps + " matches the same documents"
 		return text + allow("read, write", []term{undecided(what)}) + "    }\n"
 	}
 	reads := b.reads()
 	text += reads
-	apart := b.conflict()
-	if apart != "" {
-		return text + allow("create, update, delete", []term{undecided(apart)}) + "    }\n"
+	conflict := b.conflict()
+	if conflict != "" {
+		return text + allow("create, update, delete", []term{undecided(conflict)}) + "    }\n"
 	}
-	create, update, remove := b.creates(), b.updates(), b.deletes()
+	create, update, remove := b.createTerms(), b.updateTerms(), b.deleteTerms()
 	switch {
 	case create != nil && slices.Equal(create, update):
 		text += b.lookups() + allow("create, update", create)
@@ -304,42 +304,42 @@ func (b *block) allowed(ofSource func(source) Writer, ofHome Writer) Writer {
 	return narrowest(all)
 }
 
-// creates returns what must hold for a client to create a document, nil if no client may.
-func (b *block) creates() []term {
+// createTerms returns what must hold for a client to create a document, nil if no client may.
+func (b *block) createTerms() []term {
 	home := Servers // Tally
 	if b.home != nil && b.home.Existing {
 		home = b.creator
 	}
-	who := b.allowed(func(s source) Writer { return s.creator() }, home)
-	if who == Servers {
+	writer := b.allowed(func(s source) Writer { return s.creator() }, home)
+	if writer == Servers {
 		return nil
 	}
-	terms := append(b.writers(who, "creates"), b.ids()...)
+	terms := append(b.writers(writer, "creates"), b.ids()...)
 	terms = append(terms, b.totalConditions(true)...)
 	return append(terms, b.values(true)...)
 }
 
-// updates returns what must hold for a client to change a document, nil if no client may.
-func (b *block) updates() []term {
-	who := b.allowed(func(s source) Writer { return s.changer() }, b.editor())
-	if who == Servers {
+// updateTerms returns what must hold for a client to change a document, nil if no client may.
+func (b *block) updateTerms() []term {
+	writer := b.allowed(func(s source) Writer { return s.changer() }, b.editor())
+	if writer == Servers {
 		return nil
 	}
-	terms := b.writers(who, "changes")
-	if who != Undecided { // or the id was checked when the document was created
+	terms := b.writers(writer, "changes")
+	if writer != Undecided { // or the id was checked when the document was created
 		terms = append(terms, b.ids()...)
 	}
 	terms = append(terms, b.totalConditions(false)...)
 	return append(terms, b.values(false)...)
 }
 
-// deletes returns what must hold for a client to delete a document, nil if no client may.
-func (b *block) deletes() []term {
-	who := b.allowed(func(s source) Writer { return s.remover() }, b.editor())
-	if who == Servers {
+// deleteTerms returns what must hold for a client to delete a document, nil if no client may.
+func (b *block) deleteTerms() []term {
+	writer := b.allowed(func(s source) Writer { return s.remover() }, b.editor())
+	if writer == Servers {
 		return nil
 	}
-	return b.writers(who, "deletes")
+	return b.writers(writer, "deletes")
 }
 
 // creator returns who creates the documents of a source.
@@ -377,9 +377,9 @@ func (b *block) editor() Writer {
 }
 
 // writers returns the conditions on who does something.
-func (b *block) writers(who Writer, does string) []term {
+func (b *block) writers(writer Writer, does string) []term {
 	var terms []term
-	if who == Undecided {
+	if writer == Undecided {
 		terms = append(terms, undecided(b.question(does)))
 	} else {
 		terms = append(terms, term{text: "mayWrite()"})
@@ -398,16 +398,16 @@ func (b *block) question(does string) string {
 	}
 
 	own := b.ownCondition()
-	who := cmp.Or(b.belongs(), own)
+	condition := cmp.Or(b.belongs(), own)
 	switch {
 	case b.joins():
-		who = b.joined(does, own)
+		condition = b.joined(does, own)
 	case does == "creates":
-		who = own
+		condition = own
 	}
 	switch {
-	case who != "":
-		return text + ", such as mayWrite() && " + who
+	case condition != "":
+		return text + ", such as mayWrite() && " + condition
 	case does == "creates" && !b.joins():
 		return text + ", such as mayWrite()"
 	}

@@ -98,24 +98,24 @@ func Invent(text string, t *route.Template) []Document {
 		}
 	}
 	path := strings.Join(ids, "/")
-	said := r.bodyText(path, writeMethods...)
+	bodies := r.bodyText(path, writeMethods...)
 
 	few, many := make(fields), make(fields)
-	for _, found := range fieldOf.FindAllStringSubmatch(said, -1) {
+	for _, found := range fieldOf.FindAllStringSubmatch(bodies, -1) {
 		name := found[1] + found[3] + found[4]
 		if name != "" && found[2] == "" && len(few) < maxInvented {
-			few[name] = guessed(said, name)
+			few[name] = guessed(bodies, name)
 		}
 	}
 	maps.Copy(many, few)
-	for _, list := range lists.FindAllStringSubmatch(said, -1) {
+	for _, list := range lists.FindAllStringSubmatch(bodies, -1) {
 		names := inQuotes.FindAllStringSubmatch(list[1], -1)
 		if len(names) > 0 && names[0][1] == document.TallyField { // a path, such as ['tally', 'num_shards']
 			continue
 		}
 		for _, name := range names {
 			if len(many) < 2*maxInvented {
-				many[name[1]] = guessed(said, name[1])
+				many[name[1]] = guessed(bodies, name[1])
 			}
 		}
 	}
@@ -128,9 +128,9 @@ func Invent(text string, t *route.Template) []Document {
 
 // guessed returns a value that a field may have, by what the text compares it with. Without a hint
 // it is the id of a user.
-func guessed(said, name string) *firestorepb.Value {
+func guessed(bodies, name string) *firestorepb.Value {
 	followed := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b['"]?\s*[\])]*(?:\.\w+\(\))?\s*(?:is\s+(\w+)|[=!<>]=?\s*(request\.time|true|false|-?\d+|'[^']*'|"[^"]*"))`)
-	found := followed.FindStringSubmatch(said)
+	found := followed.FindStringSubmatch(bodies)
 	if found == nil {
 		return text(invented)
 	}

@@ -520,9 +520,9 @@ func Overview(file, text string, routes route.Routes) (all []string) {
 			lines = append(lines, t.String()+" by "+strings.Join(of, ", "))
 		}
 	}
-	said := file + " was only read: tally dev and tally doctor --files try what its rules allow"
+	overview := file + " was only read: tally dev and tally doctor --files try what its rules allow"
 	if lines != nil {
-		said += ". Clients may write documents that hold totals where these lines allow it: " + strings.Join(lines, "; ")
+		overview += ". Clients may write documents that hold totals where these lines allow it: " + strings.Join(lines, "; ")
 	}
-	return append(all, said)
+	return append(all, overview)
 }

@@ -20,27 +20,27 @@ const (
 // reads returns the statements that allow reads. Those of the sources and those of the totals must
 // both hold, so the narrowest stands. What is not settled is a question.
 func (b *block) reads() string {
-	who, ofTotals := b.readers(), b.readsTotals()
-	if who == noClient && b.home == nil {
+	readers, ofTotals := b.readers(), b.readsTotals()
+	if readers == noClient && b.home == nil {
 		return ""
 	}
 
 	var terms []term
 	isOwners := len(ofTotals) > 0 && ofTotals[0].text != noClient
 	switch {
-	case who == noClient, who == undecidedYet && !isOwners:
-		terms = []term{b.asks("gets")}
-	case who == undecidedYet, who == everybody && ofTotals != nil:
+	case readers == noClient, readers == undecidedYet && !isOwners:
+		terms = []term{b.readQuestion("gets")}
+	case readers == undecidedYet, readers == everybody && ofTotals != nil:
 		terms = ofTotals
 	default:
-		terms = append(conditions(who), ofTotals...)
+		terms = append(conditions(readers), ofTotals...)
 	}
-	return allow("get", terms) + b.lists(who, ofTotals == nil)
+	return allow("get", terms) + b.listStatement(readers, ofTotals == nil)
 }
 
-// lists returns the statement that allows lists, "" if there is none.
-func (b *block) lists(who string, isShown bool) string {
-	isOpen := who == everybody && isShown
+// listStatement returns the statement that allows lists, "" if there is none.
+func (b *block) listStatement(readers string, isShown bool) string {
+	isOpen := readers == everybody && isShown
 	switch {
 	case !b.path[len(b.path)-1].Capture:
 		return ""
@@ -48,19 +48,19 @@ func (b *block) lists(who string, isShown bool) string {
 		return allow("list", conditions("skipsNothing()"))
 	case isOpen:
 		return allow("list", conditions("listsAtMost(100)"))
-	case b.home != nil, who == signedIn, who == undecidedYet:
-		return allow("list", []term{b.asks("lists")})
+	case b.home != nil, readers == signedIn, readers == undecidedYet:
+		return allow("list", []term{b.readQuestion("lists")})
 	}
 	return ""
 }
 
-// asks returns the question who gets or lists the documents, with a proposal.
-func (b *block) asks(does string) term {
-	who := b.proposed(does)
+// readQuestion returns the question who gets or lists the documents, with a proposal.
+func (b *block) readQuestion(does string) term {
+	proposal := b.proposedReaders(does)
 	if does == "lists" {
-		who += " && listsAtMost(100)"
+		proposal += " && listsAtMost(100)"
 	}
-	return undecided("who " + does + " " + b.wholeDocuments() + ", such as " + who)
+	return undecided("who " + does + " " + b.wholeDocuments() + ", such as " + proposal)
 }
 
 // wholeDocuments returns the path of the documents, and says that a read shows more than their
@@ -72,27 +72,27 @@ func (b *block) wholeDocuments() string {
 	return b.path.String()
 }
 
-// proposed returns the condition on who reads that a question proposes: those who joined, the user
-// to whom the document belongs, or any user, if an app shows such documents.
-func (b *block) proposed(does string) string {
+// proposedReaders returns the condition on who reads that a question proposes: those who joined,
+// the user to whom the document belongs, or any user, if an app shows such documents.
+func (b *block) proposedReaders(does string) string {
 	collection := b.path.CollectionID()
 	members, ok := b.inRules(len(b.path) - 1)
 	isShown := b.sources == nil || slices.Contains(shownDocuments, strings.ToLower(collection))
-	who := cmp.Or(b.named(), b.belongs())
+	condition := cmp.Or(b.namedUser(), b.belongs())
 	switch {
 	case b.joins() && ok:
 		return "exists(" + members + "/$(request.auth.uid))"
 	case does == "gets" && b.ownCondition() != "":
 		return b.ownCondition()
-	case who == "" || isShown && b.userAbove() == "":
+	case condition == "" || isShown && b.userAbove() == "":
 		return signedIn
 	}
-	return who
+	return condition
 }
 
-// named returns the condition that a document belongs to the user whom a key names, "" if none
+// namedUser returns the condition that a document belongs to the user whom a key names, "" if none
 // does.
-func (b *block) named() string {
+func (b *block) namedUser() string {
 	for _, s := range b.sources {
 		for _, k := range s.By {
 			if k.Function == route.Text && isUser(k.Name) && b.userAbove() == "" {
@@ -105,23 +105,23 @@ func (b *block) named() string {
 
 // readers returns who reads the documents as sources: the narrowest that one of them says.
 func (b *block) readers() string {
-	who := everybody
+	condition := everybody
 	for _, s := range b.sources {
 		switch {
 		case s.writer == Owner && !areShards(s.Route):
-			if who != undecidedYet {
-				who = "request.auth.uid == " + b.id()
+			if condition != undecidedYet {
+				condition = "request.auth.uid == " + b.id()
 			}
 		case areShards(s.Route):
 		case s.writer == Servers:
 			return noClient
 		case s.writer == Undecided || !s.answered || b.home != nil:
-			who = undecidedYet
-		case who == everybody:
-			who = signedIn
+			condition = undecidedYet
+		case condition == everybody:
+			condition = signedIn
 		}
 	}
-	return who
+	return condition
 }
 
 // readsTotals returns the condition on who reads the totals, none if everybody does. The app's own
@@ -139,7 +139,7 @@ func (b *block) readsTotals() []term {
 	case owner != "":
 		return []term{{"request.auth.uid == " + owner, "who else gets " + b.wholeDocuments()}}
 	default:
-		return []term{b.asks("gets")}
+		return []term{b.readQuestion("gets")}
 	}
 }
 

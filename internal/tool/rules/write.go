@@ -114,7 +114,7 @@ func (b *block) rollUpsOfAll() string {
 	if b.readsTotals() == nil {
 		return openRollUps
 	}
-	return "    match /rollups/{counter} {\n" + allow("get", []term{b.asks("gets")}) + b.lists(noClient, false)
+	return "    match /rollups/{counter} {\n" + allow("get", []term{b.readQuestion("gets")}) + b.listStatement(noClient, false)
 }
 
 // A function is one of the rules that blocks call.

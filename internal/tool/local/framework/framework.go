@@ -85,8 +85,8 @@ func ask(url string, asked <-chan struct{}, ended <-chan error, ready func()) er
 	}
 }
 
-// told matches the line by which a process tells its port.
-var told = regexp.MustCompile(`(?m)^tally: functions served at port (\d+)\n`)
+// portLine matches the line by which a process tells its port.
+var portLine = regexp.MustCompile(`(?m)^tally: functions served at port (\d+)\n`)
 
 // Tell tells the port on standard output, to the parent's [Listener].
 func Tell(port int) { fmt.Printf("tally: functions served at port %d\n", port) }
@@ -94,9 +94,9 @@ func Tell(port int) { fmt.Printf("tally: functions served at port %d\n", port) }
 // A Listener is the standard output of a process that calls [Tell]. It finds the port in the
 // output, and drops the rest.
 type Listener struct {
-	port chan int
-	text []byte // written so far; nil once the port was told
-	told bool
+	port     chan int
+	text     []byte // written so far; nil once the port was told
+	reported bool
 }
 
 // NewListener returns a Listener.
@@ -106,18 +106,18 @@ func NewListener() *Listener { return &Listener{port: make(chan int, 1)} }
 func (l *Listener) Port() <-chan int { return l.port }
 
 func (l *Listener) Write(p []byte) (int, error) {
-	if l.told {
+	if l.reported {
 		return len(p), nil
 	}
 
 	l.text = append(l.text, p...)
-	line := told.FindSubmatch(l.text)
+	line := portLine.FindSubmatch(l.text)
 	if line == nil {
 		return len(p), nil
 	}
 
 	port, _ := strconv.Atoi(string(line[1])) // our own digits
 	l.port <- port
-	l.text, l.told = nil, true
+	l.text, l.reported = nil, true
 	return len(p), nil
 }

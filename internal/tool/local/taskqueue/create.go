@@ -35,7 +35,7 @@ func (q *Queue) serveCreate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	lost := q.lost(t.GetName())
+	lost := q.lossOf(t.GetName())
 	if lost == theRequest {
 		panic(http.ErrAbortHandler)
 	}
@@ -131,9 +131,9 @@ const (
 	theAnswer
 )
 
-// lost returns what the faults lose of the next request that makes a task of a name. Half of what
+// lossOf returns what the faults lose of the next request that makes a task of a name. Half of what
 // gets no answer made its task.
-func (q *Queue) lost(name string) loss {
+func (q *Queue) lossOf(name string) loss {
 	if q.faults.LostAcks == 0 {
 		return nothing
 	}
