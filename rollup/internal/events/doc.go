@@ -8,7 +8,7 @@
 //	claim.go       keeps others from a sum that takes long
 //	alarm.go       makes the alarms to which events are deferred
 //	turn.go        decides when a counter's turn is, by whom, and how this instance waits
-//	chain.go       makes the alarms that have documents leave windows
+//	chain.go       makes the alarms for when documents leave windows
 //	missing.go     makes the alarms that wait for a document of the app's own
 //	observe.go     says what a look, or a roll-up that was written, is to the events that wait
 //	failed.go      says what a failure is to them

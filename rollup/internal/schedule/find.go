@@ -43,7 +43,7 @@ type keepWalk struct {
 	steps []step // what was found behind it, in order
 }
 
-// A step is a step of a walk: a counter, or the end of a page.
+// A step is what a walk has found and gone past: a counter, or the end of a page.
 type step struct {
 	waits  *keptCounter // the counter, while it waits for its visit; else nil
 	behind Place        // the place behind the step

@@ -95,8 +95,8 @@ type KeepReport struct {
 
 	// GreatestAge is the age in seconds of the oldest roll-up, and Oldest is its path. The age is
 	// measured from as_of to a visit, or to the end of the call if the counter was due then. Ages
-	// are compared as multiples of the routes' "every". A visit that finds nothing to write makes a
-	// roll-up young again for the rest of the call, although its as_of stays.
+	// are compared as multiples of the routes' "every". After a visit that finds nothing to write, the
+	// roll-up's age counts from the visit for the rest of the call, although its as_of stays.
 	GreatestAge float64 `json:"greatest_age_seconds"`
 	Oldest      string  `json:"oldest"`
 
