@@ -52,7 +52,7 @@ func initCommand() *cobra.Command {
 			return err
 		}
 		if isHere {
-			return errIsHere(folder)
+			return alreadyInitialized(folder)
 		}
 		err = mayWrite(c, folder)
 		if err != nil {
@@ -79,9 +79,9 @@ func initCommand() *cobra.Command {
 	return c
 }
 
-// errIsHere returns the error for a folder that has a tally.yaml. If the app's security rules are
+// alreadyInitialized returns the error for a folder that has a tally.yaml. If the app's security rules are
 // missing, it says how to get them.
-func errIsHere(folder *appfolder.Folder) error {
+func alreadyInitialized(folder *appfolder.Folder) error {
 	err := fmt.Errorf("%s is here already; edit it", appfolder.FileName)
 	databases, problem := folder.Databases()
 	if problem != nil {

@@ -71,13 +71,13 @@ func New(d *Deployment, o Options) (*Trial, error) {
 	}
 
 	if len(t.parts) == 0 {
-		return nil, t.errImpossible()
+		return nil, t.impossibleError()
 	}
 	return t, nil
 }
 
-// errImpossible is the error of a trial that can try nothing.
-func (t *Trial) errImpossible() error {
+// impossibleError is the error of a trial that can try nothing.
+func (t *Trial) impossibleError() error {
 	problems := []error{errors.New("the demo can try none of the deployed routes; it can try one such as")}
 	for _, s := range t.skipped {
 		problems = append(problems, errors.New("  "+s.would))
