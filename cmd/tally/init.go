@@ -79,8 +79,8 @@ func initCommand() *cobra.Command {
 	return c
 }
 
-// alreadyInitialized returns the error for a folder that has a tally.yaml. If the app's security rules are
-// missing, it says how to get them.
+// alreadyInitialized returns the error for a folder that has a tally.yaml. If the app's security
+// rules are missing, it says how to get them.
 func alreadyInitialized(folder *appfolder.Folder) error {
 	err := fmt.Errorf("%s is here already; edit it", appfolder.FileName)
 	databases, problem := folder.Databases()

@@ -25,7 +25,8 @@ import (
 //
 // Calls may overlap with each other and with coalescers. After a failure of a counter, a call goes
 // on with the others. If a page of counters cannot be read, the next call tries it again. If a call
-// is killed, the next one starts from its last saved cursor. The report is valid even with an error.
+// is killed, the next one starts from its last saved cursor. The report is valid even with an
+// error.
 func Keep(ctx context.Context, store Store, routes route.Routes, o KeepOptions) (KeepReport, error) {
 	routes = routes.Scheduled()
 	k := &keeper{

@@ -35,8 +35,8 @@ func appendError(errors []string, err error) []string {
 	return append(errors, err.Error())
 }
 
-// joinProblems returns the error of an audit, or of a call of Keep: its problems, the reason why ctx
-// ended, and how many counters failed.
+// joinProblems returns the error of an audit, or of a call of Keep: its problems, the reason why
+// ctx ended, and how many counters failed.
 func joinProblems(ctx context.Context, problems []error, failed, counters int) error {
 	if ctx.Err() != nil {
 		problems = append(problems, context.Cause(ctx))
