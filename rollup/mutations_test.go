@@ -1611,7 +1611,7 @@ var mutations = []mutation{
 		`		if said == beginning {`, "TestExpiredTransaction"},
 	{"unkept", "a transaction that is not known makes a counter unkept", "../internal/cloud/firestorestore/store.go",
 		`range expiredMessages {`,
-		`range expired[:1] {`, "TestExpiredTransaction"},
+		`range expiredMessages[:1] {`, "TestExpiredTransaction"},
 	{"unkept", "a document is taken for an expired transaction because of its path", "../internal/cloud/firestorestore/store.go",
 		`strings.HasPrefix(said, beginning)`,
 		`strings.Contains(strings.ToLower(said), strings.ToLower(beginning))`, "TestExpiredTransaction"},
@@ -2426,7 +2426,7 @@ var mutations = []mutation{
 	{"memory", "a body counts before it comes", "../internal/cloud/app/body.go",
 		`	n, err := b.ReadCloser.Read(p[:min(len(p), chunk)])
 `,
-		`	_ = b.count(maxUnderstood - b.taken)
+		`	_ = b.count(maxDecoding - b.taken)
 	n, err := b.ReadCloser.Read(p[:min(len(p), chunk)])
 `, "TestBodyThatNeverComes"},
 	{"memory", "a body may come however late", "../internal/cloud/app/body.go",
