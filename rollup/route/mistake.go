@@ -52,7 +52,7 @@ func (m *Mistake) Mark() string {
 	after, _, _ := strings.Cut(m.Text[m.At:], "\n")
 	after = strings.TrimRightFunc(after, unicode.IsSpace)
 
-	left, right := []rune(visible(before)), []rune(visible(after))
+	left, right := []rune(Visible(before)), []rune(Visible(after))
 	if len(left) > most {
 		left = append([]rune("…"), left[len(left)-most:]...)
 	}
@@ -84,9 +84,9 @@ func blank(text string) string {
 	}, text)
 }
 
-// visible returns the text with a space for each tab, and a mark for each character that does not
+// Visible returns the text with a space for each tab, and a mark for each character that does not
 // print. So no character can control the terminal.
-func visible(text string) string {
+func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsPrint(r):

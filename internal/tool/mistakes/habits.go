@@ -285,7 +285,7 @@ func conditionLast(m *route.Mistake) string {
 func nameWithoutAs(m *route.Mistake) string {
 	t, behind := m.Next[0], m.Next[min(1, len(m.Next)-1)]
 	last := behind.Kind == route.End || behind.Is(",") || behind.Is(":")
-	if last && t.Named() && !slices.Contains(options, t.Text) && meant(t.Text, words[m.Kind]...) == "" {
+	if last && t.Named() && prints(t.Text) && !slices.Contains(options, t.Text) && meant(t.Text, words[m.Kind]...) == "" {
 		return `a total's name follows "as": as ` + route.Quote(t.Text)
 	}
 	return ""

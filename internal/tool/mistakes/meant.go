@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -158,9 +159,14 @@ func inBackticks(m *route.Mistake) string {
 	}
 
 	name := m.Text[from:to]
-	isHidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	if len(name) > longest || strings.ContainsFunc(name, isHidden) {
+	if len(name) > longest || !prints(name) {
 		return ""
 	}
 	return ": " + route.Quote(name)
+}
+
+// prints reports whether each character of the text prints.
+func prints(text string) bool {
+	isHidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, isHidden)
 }

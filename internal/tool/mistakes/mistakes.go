@@ -70,9 +70,9 @@ func in(err error) []*route.Mistake {
 // sentence says what is wrong, with the route or the place.
 func sentence(m *route.Mistake) string {
 	if m.Route != nil {
-		return fmt.Sprintf("route %q: %s", m.Route, why(m))
+		return fmt.Sprintf("route %q: %s", m.Route, route.Visible(why(m)))
 	}
-	return why(m) + "\n" + m.Mark()
+	return route.Visible(why(m)) + "\n" + m.Mark()
 }
 
 // why says what is wrong, and what to write instead.
