@@ -13,7 +13,7 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// wrongRoutes returns routes that are refused, or in other words than people write.
+// wrongRoutes returns routes as people write them. Most of them are refused.
 func wrongRoutes(f testing.TB) (all []string) {
 	f.Helper()
 	page, err := os.ReadFile("testdata/shapes.txt")
