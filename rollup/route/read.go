@@ -280,7 +280,7 @@ func (p *parser) aggregate(n *totalNode) (err error) {
 	p.next()
 	if function == Count {
 		if !p.accept(")") {
-			return p.wrong("count of a field")
+			return p.wrong("want ) of count")
 		}
 		return nil
 	}

@@ -50,6 +50,7 @@ func TestKinds(t *testing.T) {
 	others := slices.Collect(maps.Keys(sentences))
 	others = slices.AppendSeq(others, maps.Keys(remedies))
 	others = slices.AppendSeq(others, maps.Keys(words))
+	others = append(others, noNames...)
 	for _, h := range habits {
 		others = append(others, h.kinds...)
 	}

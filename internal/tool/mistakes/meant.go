@@ -95,10 +95,12 @@ func meantZone(quoted string) string {
 	return meant(name, places...)
 }
 
-// wantsName reports whether a name may stand where a mistake of a kind is.
+// noNames are the kinds of mistakes where neither a name nor another word may stand.
+var noNames = []string{"want a time zone", "want a comparison", "want a list", "want a value", "want a time in quotes"}
+
+// wantsName reports whether a name or another word may stand where a mistake of a kind is.
 func wantsName(kind string) bool {
-	values := []string{"want a time zone", "want a comparison", "want a list", "want a value", "want a time in quotes"}
-	return (strings.HasPrefix(kind, "want ") || kind == "count of a field") && !slices.Contains(values, kind)
+	return strings.HasPrefix(kind, "want ") && !slices.Contains(noNames, kind)
 }
 
 // words may stand where a mistake of a kind is.

@@ -39,7 +39,7 @@ var sentences = map[string]string{
 	"want a time zone":               `want a time zone in double quotes, as in %[1]s(at, "Europe/Berlin")`,
 	"want )":                         "want )",
 	"want a total":                   wantTotal,
-	"count of a field":               "count() is of documents, not of a field; want )",
+	"want ) of count":                "count() is of documents, not of a field; want )",
 	"unknown function of a total":    "unknown function %[1]s(); " + wantTotal,
 	"function of a function":         insteadOfFormula,
 	"want a name of a total":         "want a name",
