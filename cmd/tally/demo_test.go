@@ -91,8 +91,8 @@ func TestDemo(t *testing.T) {
 // With a cadence for which events cannot be held, the demo has a queue that makes alarms.
 func TestDemoOfAlarms(t *testing.T) {
 	t.Parallel()
-	c := tally(t, "demo", "--json", "--kill", "--duplicates", "0.3", "--counters", "1", "--increments", "100", "--rate", "25", "--firestore-port", "0", "--functions-port", "0")
-	c.Env = append(c.Env, "TALLY_CADENCE=2s")
+	c := tally(t, "demo", "--json", "--kill", "--duplicates", "0.3", "--counters", "1", "--increments", "100", "--rate", "25", "--functions-port", "0")
+	c.Env = append(append(c.Env, "TALLY_CADENCE=2s"), onShared(t)...)
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
 	}

@@ -476,8 +476,8 @@ func (d *deployedDemo) takesNothing(t *testing.T) {
 		}
 		return apply()
 	}}
-	r := d.demo(t.Context(), f, "--yes", "--timeout=20s")
-	if r.status != 1 || !strings.Contains(r.logs, "no write succeeded within 2s") || strings.Contains(r.logs, "--once") || r.out != "" {
+	r := d.demo(t.Context(), f, "--yes", "--timeout=2s")
+	if r.status != 1 || !strings.Contains(r.logs, "no write succeeded within 200ms") || strings.Contains(r.logs, "--once") || r.out != "" {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/framework"
 	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
 )
 
 // startDev starts tally dev with further variables and flags, at ports that are free, and returns
@@ -476,8 +477,8 @@ func TestDevTakesChangedSettings(t *testing.T) {
 }
 
 // With --data the documents of all databases outlast tally dev. After an import, an audit brings
-// the totals up to date at once, because imports make no events. A tally dev that is killed leaves
-// the folder as it was. Only their owner may read the documents.
+// the totals up to date at once, because imports make no events. Only their owner may read the
+// documents.
 func TestDevKeepsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -500,6 +501,7 @@ func TestDevKeepsData(t *testing.T) {
 	first.await("other: rollups/likes  count 1")
 	first.interrupt()
 	first.greeted(`the documents of database other are saved in `)
+	saved, documents := filesOf(t, data), filepath.Join(data, "firestore_export", "all_namespaces", "all_kinds", "output-0")
 
 	second := begin(route.Default + ";" + pages)
 	second.await("  page_totals/home  views 1  1 shard")
@@ -508,33 +510,40 @@ func TestDevKeepsData(t *testing.T) {
 	second.await("other: rollups/likes  count 2")
 	second.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
 	second.await("  page_totals/home  views 2")
-	if err := second.command.Process.Kill(); err != nil {
-		t.Fatal(err)
+	second.interrupt()
+	savedAgain := filesOf(t, data)
+	if savedAgain[documents] == saved[documents] {
+		t.Errorf("what was written later is not saved: %s", &second.read)
 	}
-	_ = second.command.Wait() // killed
-
-	third := begin(pages)
-	third.await("  page_totals/home  views 1  1 shard")
-	third.interrupt()
 	for _, folder := range []string{data, filepath.Join(data, "firestore_export"), filepath.Join(data, "other")} {
 		info, err := os.Stat(folder)
 		if err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v; want no rights for others", folder, info.Mode(), err)
 		}
 	}
-	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+	for path, text := range savedAgain {
+		if strings.Contains(text, "TALLY_ROUTES") || strings.Contains(path, "saving-") {
+			t.Errorf("%s has more than the app's documents", path)
+		}
+	}
+}
+
+// filesOf returns what the files below a folder hold, by their paths.
+func filesOf(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), "TALLY_ROUTES") || strings.Contains(path, "saving-") {
-			t.Errorf("%s has more than the app's documents", path)
-		}
+		files[path] = string(text)
 		return err
 	})
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
+	return files
 }
 
 // Only an emulator that tally dev starts keeps documents in a folder.
@@ -675,11 +684,14 @@ func TestDevWaitsForWholeRules(t *testing.T) {
 }
 
 // Each route and each database has its trigger, and its roll-ups are shown. A route that says
-// "every" has no events: the schedule rolls it up.
+// "every" has no events: the schedule rolls it up. A tally dev that is killed leaves the folder of
+// --data as it was.
 func TestDevRoutes(t *testing.T) {
 	t.Parallel()
+	data := t.TempDir()
+	write(t, filepath.Join(data, "saved"), []byte("before"))
 	out := startDev(t, []string{"TALLY_DATABASES=(default),other",
-		"TALLY_ROUTES=posts/{p}/shards/{s} -> rollups/{p} : likes; counters/{c}/shards/{s} -> totals/{c} : count; pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s"}, "--every=2s")
+		"TALLY_ROUTES=posts/{p}/shards/{s} -> rollups/{p} : likes; counters/{c}/shards/{s} -> totals/{c} : count; pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s"}, "--every=2s", "--instances=1", "--data", data)
 	for n := 1; n <= 2; n++ {
 		out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
 		out.await(fmt.Sprintf("  page_totals/home  views %d  1 shard  as of ", n))
@@ -700,6 +712,9 @@ func TestDevRoutes(t *testing.T) {
 	}
 	_ = out.command.Wait() // killed
 	wantNoListeners(t, ports...)
+	if diff := cmp.Diff(map[string]string{filepath.Join(data, "saved"): "before"}, filesOf(t, data)); diff != "" {
+		t.Errorf("the folder (-before +after):\n%s", diff)
+	}
 }
 
 // Documents that belong to counters by a field are counted where they are, and were: on an emulator
@@ -843,8 +858,17 @@ func recordedJava(t *testing.T, file string) []string {
 	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// It makes no archive of classes: that would be of this script, in place of the one of Java.
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *ArchiveClassesAtExit*) exit 1; esac\necho $$ >>'%s'\nexec '%s' \"$@\"\n", file, java)
+	// It makes no archive of classes: that would be of this script, in place of the one of Java. It
+	// uses that one, if there is one.
+	archives, err := filepath.Glob(filepath.Join(emulators(t), "*.jsa"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	option := "-Xshare:auto"
+	if len(archives) == 1 {
+		option = "-XX:SharedArchiveFile=" + archives[0]
+	}
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *ArchiveClassesAtExit*) exit 1; esac\necho $$ >>'%s'\nexec '%s' '%s' \"$@\"\n", file, java, option)
 	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -947,7 +971,7 @@ func TestInterruptedAtStart(t *testing.T) {
 // "every" route it always is.
 func TestDevInterruptedInTick(t *testing.T) {
 	t.Parallel()
-	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false")
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=2s", "--instances=1")
 	c.Env = append(c.Env, "TALLY_ROUTES=pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s")
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out := c.follow(t)

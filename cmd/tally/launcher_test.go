@@ -4,7 +4,10 @@ package main
 
 import (
 	"os"
+	"strconv"
 	"testing"
+
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 // The end of npm's launcher ends everything, as a signal does.
@@ -14,14 +17,17 @@ func TestLauncherEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false")
-	c.ExtraFiles, c.Env = []*os.File{lifeline}, append(c.Env, launcherVariable+"=npm")
+	c := tally(t, "dev", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
+	c.ExtraFiles, c.Env = []*os.File{lifeline}, append(append(c.Env, launcherVariable+"=npm"), onShared(t)...)
 	out := c.follow(t)
 	out.await("Add 1 from here")
 	lifeline.Close()
 
-	ports := out.ports()
+	functions, err := strconv.Atoi(out.greeted(`http://127\.0\.0\.1:(\d+)/RollUpOnWrite`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	launcher.Close()
 	out.awaitExit(0)
-	wantNoListeners(t, ports...)
+	wantNoListeners(t, functions)
 }

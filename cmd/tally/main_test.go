@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -99,6 +100,16 @@ func tally(t *testing.T, args ...string) *process {
 	})
 	c.Stdout, c.Stderr = &c.stdout, &c.stderr
 	return c
+}
+
+// emulators returns the folder of this machine that keeps emulators, and archives of their classes.
+func emulators(t *testing.T) string {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmp.Or(os.Getenv("FIREBASE_EMULATORS_PATH"), filepath.Join(home, ".cache", "firebase", "emulators"))
 }
 
 // wantNoListeners waits until nothing listens at the ports any more.

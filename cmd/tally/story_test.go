@@ -44,6 +44,7 @@ func TestStory(t *testing.T) {
 			env.Setenv("FIRESTORE_EMULATOR_HOST", emulatortest.Addr(t))
 			env.Setenv("GOOGLE_CLOUD_PROJECT", c.project)
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("FIREBASE_EMULATORS_PATH", emulators(t)) // HOME is another
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"put": put, "doc": doc, "rollup": rollUpShard, "client": client, "await": await},
