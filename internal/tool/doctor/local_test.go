@@ -14,7 +14,6 @@ import (
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -104,7 +103,7 @@ var local = []struct {
 }
 
 func TestLocal(t *testing.T) {
-	indexes, addr := file(t, "../../../firestore.indexes.json"), emulatortest.Own(t, emulator.Options{}).Addr()
+	indexes, addr := file(t, "../../../firestore.indexes.json"), emulatortest.Addr(t)
 	for _, test := range local {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -122,7 +121,7 @@ func TestLocal(t *testing.T) {
 			folder, unfit := appfolder.Find(dir, "")
 			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in"})
 			d.Judge = func(ctx context.Context, j rules.Judge, routes route.Routes, own map[string][]rules.Document) ([]rules.Answer, error) {
-				j.Addr = addr
+				j.Addr, j.Project = addr, emulatortest.Project(t)
 				return j.All(ctx, routes, own)
 			}
 			findings := d.Examine(t.Context(), nil)

@@ -4,6 +4,7 @@ package emulator
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,35 +21,42 @@ func TestClassesAreArchived(t *testing.T) {
 	loaded := filepath.Join(t.TempDir(), "loaded")
 	t.Setenv("JDK_JAVA_OPTIONS", "-Xlog:class+load:file="+loaded+"::filecount=0")
 
-	var archive string
-	for range 2 {
-		e := start(t, Options{})
-		for _, r := range everyday {
-			_, err := call(t.Context(), r.method, e.Addr(), r.path, json.RawMessage(r.body))
-			if err != nil {
-				t.Error(err)
-			}
+	e := start(t, Options{})
+	for _, r := range everyday {
+		_, err := call(t.Context(), r.method, e.Addr(), r.path, json.RawMessage(r.body))
+		if err != nil {
+			t.Error(err)
 		}
-		text, err := os.ReadFile(loaded)
+	}
+	text, err := os.ReadFile(loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), mainClass+" source: shared objects file") {
+		t.Errorf("%s was read from the jar", mainClass)
+	}
+	const most = 100 // some of 7,500 cannot be archived
+	if n := strings.Count(string(text), " source: file:"); n > most {
+		t.Errorf("%d classes were read from the jar, want at most %d", n, most)
+	}
+
+	archive := func() fs.FileInfo {
+		t.Helper()
+		files, err := os.ReadDir(dir)
+		if err != nil || len(files) != 1 {
+			t.Fatalf("in the cache: %v, %v, want one archive", files, err)
+		}
+		info, err := files[0].Info()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), mainClass+" source: shared objects file") {
-			t.Errorf("%s was read from the jar", mainClass)
-		}
-		const most = 100 // some of 7,500 cannot be archived
-		if n := strings.Count(string(text), " source: file:"); n > most {
-			t.Errorf("%d classes were read from the jar, want at most %d", n, most)
-		}
-		if err := e.Stop(); err != nil {
-			t.Fatal(err)
-		}
-
-		files, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil || len(files) != 1 || archive != "" && files[0] != archive {
-			t.Fatalf("in the cache: %v, %v, want one archive, once %q", files, err, archive)
-		}
-		archive = files[0]
+		return info
+	}
+	made := archive()
+	option := classes(t.Context(), e.java, e.jar)
+	again := archive()
+	if want := "-XX:SharedArchiveFile=" + filepath.Join(dir, made.Name()); option != want || !os.SameFile(made, again) {
+		t.Errorf("a later start has %s, want %s, as it was made", option, want)
 	}
 }
 
