@@ -270,7 +270,7 @@ func TestGrowsNotByJunk(t *testing.T) {
 		junk.Go(func() {
 			for time.Since(began) < time.Minute {
 				c.increment(shardOf(3))
-				time.Sleep(time.Millisecond)
+				time.Sleep(3 * time.Millisecond)
 			}
 		})
 		c.increments(5, time.Minute, nil)
