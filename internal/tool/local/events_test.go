@@ -18,8 +18,10 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// onEmulator returns a stack of an emulator and a relay, without functions, and what it says.
-func onEmulator(t *testing.T, routes string) (s *Stack, said *[]string) {
+func TestMain(m *testing.M) { emulatortest.Main(m) }
+
+// newStack returns a stack of a relay, without functions, and what it says.
+func newStack(t *testing.T, project, routes string) (s *Stack, said *[]string) {
 	t.Helper()
 	parsed, err := route.Parse(routes)
 	if err != nil {
@@ -27,18 +29,9 @@ func onEmulator(t *testing.T, routes string) (s *Stack, said *[]string) {
 	}
 	said = new([]string)
 	say := func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }
-	s = &Stack{Options: Options{Config: config.Config{Routes: parsed, Project: "demo-tally", Databases: []string{firestore.DefaultDatabaseID}}, Say: say}}
+	s = &Stack{Options: Options{Config: config.Config{Routes: parsed, Project: project, Databases: []string{firestore.DefaultDatabaseID}}, Say: say}}
 	t.Cleanup(s.Stop)
 	if err := s.startDeliveries(); err != nil {
-		t.Fatal(err)
-	}
-	s.Emulator, err = emulator.Start(t.Context(), emulator.Options{Functions: s.RelayAddr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.onStop(func() { _ = s.Emulator.Stop() })
-	s.Addr = s.Emulator.Addr()
-	if err := s.begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s, said
@@ -72,7 +65,12 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 
 	const last = "last/document" // the emulator posts one event of a trigger after another
 	routes = append(routes, "last/{l} -> totals/last : count() as n")
-	s, said := onEmulator(t, strings.Join(routes, "\n"))
+	s, said := newStack(t, "demo-tally", strings.Join(routes, "\n"))
+	s.Emulator = emulatortest.Own(t, emulator.Options{Functions: s.RelayAddr})
+	s.Addr = s.Emulator.Addr()
+	if err := s.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	got, done := make(map[string]int), make(chan struct{})
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -118,14 +116,19 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 	}
 }
 
-// If the emulator cannot match a trigger's pattern, tally dev says what that means.
+// If the emulator cannot match a trigger's pattern, of somebody else who uses it, tally dev says what
+// that means.
 func TestFirstWriteFails(t *testing.T) {
-	emulatortest.Need(t)
-	s, said := onEmulator(t, "a/{a}/b/{b} -> c/{a} : n")
+	project := emulatortest.Project(t)
+	s, said := newStack(t, project, "a/{a}/b/{b} -> c/{a} : n")
+	s.Addr = emulatortest.Addr(t)
+	if err := s.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if len(*said) > 0 {
 		t.Fatalf("said %q", *said)
 	}
-	foreign := emulator.Trigger{Project: "demo-tally", Name: "foreign", Pattern: "a/{b-c}"}
+	foreign := emulator.Trigger{Project: project, Name: "foreign", Pattern: "a/{b-c}"}
 	if err := emulator.RegisterTrigger(t.Context(), s.Addr, foreign); err != nil {
 		t.Fatal(err)
 	}
