@@ -1051,12 +1051,24 @@ func (w *world) plan() (all []*probe) {
 		}
 		paths = append(paths, in("gone", "eve"), in("gone", "eve_1"))
 		for _, bad := range []string{"bad ", long} {
-			paths = append(paths, in(bad, "eve"), in(bad, "eve_1"), in(bad, "3"), bad)
+			for at := 1; at < len(p)-1; at += 2 { // one of the ids above
+				for _, last := range []string{"eve", "eve_1", "3"} {
+					paths = append(paths, instance(p, func(i int) string {
+						switch i {
+						case at:
+							return bad
+						case len(p) - 1:
+							return last
+						default:
+							return "p1"
+						}
+					}))
+				}
+			}
 			if len(p) == 2 {
 				paths = append(paths, in("", bad))
 			}
 		}
-		paths = slices.DeleteFunc(paths, func(path string) bool { return strings.Count(path, "/") != len(p)-1 })
 		slices.Sort(paths)
 		listed := make(map[string]bool) // collections; a list of one asks for no document in particular
 		for _, path := range slices.Compact(paths) {

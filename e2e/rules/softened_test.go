@@ -311,6 +311,9 @@ var conditionRoutes = map[string]conditionSet{
 	"bookings":   {routes: "rooms/{room}/bookings/{booking} -> rooms/{room} : count() where startsAt > now - 1h as booked : existing"},
 	"messages":   {routes: "users/{user}/messages/{message} -> users/{user} : count() where read == false as unread : existing"},
 	"members":    {routes: "teams/{team}/members/{member} -> teams/{team} : count() where active == true as members : existing"},
+	"across parents": {
+		routes: "posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing; posts/{post}/comments/{comment}/comments/{reply} -> posts/{post}/comments/{comment} : count() as replies : existing",
+	},
 	"totals of totals": {
 		routes: "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by shop -> shops/{shop} : sum(likes) as likes : existing",
 	},
