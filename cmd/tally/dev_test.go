@@ -158,7 +158,7 @@ func TestDev(t *testing.T) {
 	add(3)
 
 	out.await("INFO  audited  report map[")
-	if strings.Contains(out.read.String(), "the queue was not asked") {
+	if strings.Contains(out.read.String(), "could not read the state of the queue") {
 		t.Errorf("a tick does not reach the queue of alarms:\n%s", &out.read)
 	}
 	ports := append(out.ports(), first, first+1, first+2)

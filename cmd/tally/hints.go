@@ -77,7 +77,7 @@ func (h *hints) firstTime(about ...any) bool {
 	return !reported
 }
 
-// wasReported reports whether first was called with this.
+// wasReported reports whether firstTime was called with this.
 func (h *hints) wasReported(about ...any) bool {
 	_, reported := h.reported.Load(fmt.Sprintln(about...))
 	return reported

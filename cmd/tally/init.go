@@ -144,7 +144,7 @@ func (a *answers) printNextSteps(out io.Writer, wrote []string) {
 		return
 	}
 	if a.rulesName == mergeFile {
-		fmt.Fprintln(out, a.printMergeSteps())
+		fmt.Fprintln(out, a.mergeSteps())
 	}
 	fmt.Fprint(out, decisions(a.rulesName, a.rules))
 
@@ -159,9 +159,9 @@ func (a *answers) printNextSteps(out io.Writer, wrote []string) {
 	fmt.Fprintf(out, "%d %s in %s as false; // decide. To be asked instead, delete the written files and run tally init --ask\n", left, stand, a.rulesName)
 }
 
-// printMergeSteps says where the rules to merge go: into the files that are there, else into one
-// that firebase.json has yet to name, or names already.
-func (a *answers) printMergeSteps() string {
+// mergeSteps says where the rules to merge go: into the files that are there, else into one that
+// firebase.json has yet to name, or names already.
+func (a *answers) mergeSteps() string {
 	var there, missing []string
 	for _, d := range a.databases {
 		_, err := os.Stat(d.Rules)

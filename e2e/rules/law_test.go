@@ -1091,16 +1091,15 @@ func (w *world) plan() (all []*probe) {
 	return all
 }
 
-// some returns one in five requests of a plan, others for each seed; at night it returns all.
-func some(plan []*probe) (all []*probe) {
-	const step = 5
+// some returns about one in five requests of a plan, others for each seed; at night it returns all.
+// They are drawn at random: a plan has the same five or six requests for each document, of which
+// each fifth would be the same one.
+func some(plan []*probe) []*probe {
 	if *lawAll {
 		return plan
 	}
-	for i := int(*lawSeed % step); i < len(plan); i += step {
-		all = append(all, plan[i])
-	}
-	return all
+	draw := rand.New(rand.NewPCG(*lawSeed, uint64(len(plan))))
+	return slices.DeleteFunc(plan, func(*probe) bool { return draw.IntN(5) > 0 })
 }
 
 // users are who makes honest requests of a document: a user, of some documents also no one, and

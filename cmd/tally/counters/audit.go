@@ -49,7 +49,7 @@ type foreign struct {
 	Example   string `json:"example"` // path of one of them
 }
 
-// An auditFlags is what the flags of tally audit say.
+// auditFlags is what the flags of tally audit say.
 type auditFlags struct {
 	repair, prune bool
 	removed       string // routes

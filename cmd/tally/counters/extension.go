@@ -44,7 +44,7 @@ type migrateResult struct {
 	Seconds   float64                `json:"seconds"`
 }
 
-// An uncountedAmounts is a kind of amounts that no route counts, as JSON has it.
+// uncountedAmounts is a kind of amounts that no route counts, as JSON has it.
 type uncountedAmounts struct {
 	migration.Uncounted
 	Amounts totals `json:"amounts"` // by field

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A listEntry counter is one line of tally ls.
+// A listEntry is one line of tally ls.
 type listEntry struct {
 	Counter string  `json:"counter"`
 	RollUp  *rollUp `json:"rollup"` // null: the document was never rolled up

@@ -160,7 +160,7 @@ func difference(at []string, from, to string) Difference {
 	if len(at) > 1 && at[len(at)-2] == variables && secret(at[len(at)-1]) {
 		from, to = notShown, notShown
 	}
-	return Difference{Field: strings.Join(at, "."), From: durationText(from), To: durationText(to), at: at}
+	return Difference{Field: strings.Join(at, "."), From: referenceText(from), To: referenceText(to), at: at}
 }
 
 // elementCount returns how many elements a list has, in words.
@@ -280,8 +280,8 @@ func resolved(v any, by func(string) string) any {
 	return v
 }
 
-// durationText returns a reference in words, and any other text as it is.
-func durationText(text string) string {
+// referenceText returns a reference in words, and any other text as it is.
+func referenceText(text string) string {
 	of := reference.FindStringSubmatch(text)
 	if of == nil {
 		return text

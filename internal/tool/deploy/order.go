@@ -335,7 +335,7 @@ func (d *Deployment) planAPI(p *Plan, r *Resource) {
 
 // shown returns what is created as people may see it: without secrets.
 func (r *Resource) shown() Object {
-	body := resolved(merge(nil, merge(nil, nil, map[string]any(r.Once)), map[string]any(r.Want)), durationText).(map[string]any)
+	body := resolved(merge(nil, merge(nil, nil, map[string]any(r.Once)), map[string]any(r.Want)), referenceText).(map[string]any)
 	variables := asObject(asObject(body["serviceConfig"])["environmentVariables"])
 	for name := range variables {
 		if secret(name) {

@@ -452,9 +452,9 @@ func (b *readBlock) example() string {
 // called matches the name of a function that a text calls. Strings are blank.
 var called = regexp.MustCompile(`\b(\w+)\s*\(`)
 
-// maxSaid bounds, in bytes, what bodyText returns. Firestore evaluates no more than 1,000
+// maxBodyText bounds, in bytes, what bodyText returns. Firestore evaluates no more than 1,000
 // expressions for a request, so few conditions that it takes are longer.
-const maxSaid = 16 << 10
+const maxBodyText = 16 << 10
 
 // bodyText returns what the conditions say under which one of the methods is allowed for a
 // document, with the bodies of all functions that they call, and that these call.
@@ -463,7 +463,7 @@ func (r *Rules) bodyText(path string, methods ...string) string {
 	seen := make(map[string]bool)
 	var add func(b *readBlock, text string)
 	add = func(b *readBlock, text string) {
-		if all.Len()+len(text) > maxSaid {
+		if all.Len()+len(text) > maxBodyText {
 			return
 		}
 		all.WriteString(text + "\n")

@@ -178,7 +178,8 @@ func removable(l *roll.Look) bool {
 	return !l.Counter.Template.Existing && !keeps && l.Totals.Empty() && !l.AsOf.IsZero() && l.ReadTime.Sub(l.AsOf) > removeAfter
 }
 
-// unmarked reports whether the roll-up does not say whether its owner is missing as it is.
+// unmarked reports whether the roll-up lacks the time since when its owner has been missing, or has
+// a wrong one.
 func unmarked(l *roll.Look) bool { return !l.OwnerlessSince().Equal(l.RollUp.Tally.OwnerlessSince) }
 
 // ownerIsGone reports whether the roll-up's owner has been missing for so long that the roll-up may

@@ -44,12 +44,12 @@ func (k *keeper) countVisit(e *keptCounter, v *visit) {
 }
 
 // noteAge notes in the report how old a roll-up was. The mutex is held.
-func (k *keeper) noteAge(e *keptCounter, young, now time.Time) {
-	if young.IsZero() {
+func (k *keeper) noteAge(e *keptCounter, rightAt, now time.Time) {
+	if rightAt.IsZero() {
 		return
 	}
 
-	age := now.Sub(young)
+	age := now.Sub(rightAt)
 	late := age.Seconds() / e.Template.Every.Seconds()
 	if late > k.greatestLateness {
 		k.greatestLateness, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp

@@ -121,7 +121,7 @@ func (f *findings) noteDifference(ctx context.Context, k *comparison, l *roll.Lo
 		f.report.Late++
 		log.WarnContext(ctx, "left late: no alarm had the counter rolled up when documents left a window", "rings", l.RollUp.Tally.Rings)
 	case differenceUnmarked:
-		log.InfoContext(ctx, "unmarked: the roll-up does not say since when its owner has been missing", "ownerless_since", l.OwnerlessSince())
+		log.InfoContext(ctx, "unmarked: the roll-up lacks the time since when its owner has been missing, or has a wrong one", "ownerless_since", l.OwnerlessSince())
 	case differenceSooner:
 		log.InfoContext(ctx, "sooner: a document leaves before the alarm rings", "rings", l.RollUp.Tally.Rings, "leaves", f.roller.NextLeaveTime(l))
 	case differenceDrift:

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An acceptedMessage message, with all its copies. One acknowledgement ends it.
+// An acceptedMessage is a message with all its copies. One acknowledgement ends it.
 type acceptedMessage struct {
 	Message
 	until time.Time // when it is given up; zero: never
