@@ -350,7 +350,7 @@ func TestDevOfNamedDatabase(t *testing.T) {
 	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
 	c.Dir = dir
 	out := c.follow(t)
-	out.await("tally dev asks the emulator to be of the Enterprise edition. Before version 1.22 it ignores that, and answers as Standard does\n")
+	out.await("tally dev asks the emulator to be of the Enterprise edition. Before version 1.22 the emulator ignores that, and answers as Standard does\n")
 	out.await("firebase.json says that database my-database-id is of the Enterprise edition, on which no one has tried Tally yet: tally deploy refuses it, unless tally.yaml says edition: enterprise (docs/deploy.md#before)\n")
 	for range 3 {
 		out.increment("my-database-id", "counters/likes/shards/0", "count", http.StatusOK)

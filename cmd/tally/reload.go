@@ -157,7 +157,7 @@ func (d *dev) reportDatabases(s *local.Stack, folder *appfolder.Folder) {
 		return // applyRules says why
 	}
 	if s.Emulator != nil && s.Config.Edition == route.Enterprise && d.hints.firstTime("edition") {
-		d.stack.lines.printEscaped("tally dev asks the emulator to be of the Enterprise edition. Before version 1.22 it ignores that, and answers as Standard does")
+		d.stack.lines.printEscaped("tally dev asks the emulator to be of the Enterprise edition. Before version 1.22 the emulator ignores that, and answers as Standard does")
 	}
 
 	for _, database := range databases {

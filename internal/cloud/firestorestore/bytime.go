@@ -277,9 +277,9 @@ func (l byTime) keyOf(text string) any {
 // of the project and the database stand before it, and count.
 const longestKey = 1300
 
-// afterPath returns the path of a document behind another one and all that lies below that. A
-// path that is longer than longestKey stands for all that begin alike up to there. behindPath
-// returns "" if there is no such path.
+// afterPath returns the path of a document behind another one and all that lies below that. A path
+// that is longer than longestKey stands for all that begin alike up to there. afterPath returns ""
+// if there is no such path.
 func afterPath(docPath string) string {
 	ids := strings.Split(docPath, "/")
 	for n := 2; n <= len(ids); n += 2 {
