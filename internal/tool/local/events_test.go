@@ -116,8 +116,8 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 	}
 }
 
-// If the emulator cannot match a trigger's pattern, of somebody else who uses it, tally dev says what
-// that means.
+// If the emulator cannot match the pattern of somebody else's trigger, tally dev says what that
+// means.
 func TestFirstWriteFails(t *testing.T) {
 	project := emulatortest.Project(t)
 	s, said := newStack(t, project, "a/{a}/b/{b} -> c/{a} : n")

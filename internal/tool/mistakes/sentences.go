@@ -264,11 +264,11 @@ func withinInstead(m *route.Mistake) string {
 	case !timed:
 		return ""
 	case owner == nil:
-		return "; or say within, and Tally creates them"
+		return "; or say within, and Tally creates these documents"
 	case len(owner) == len(template):
-		return "; or " + timeLast(owner, keys) + ", and Tally creates them while that document exists"
+		return "; or " + timeLast(owner, keys) + ", and Tally creates these documents while that document exists"
 	default:
-		return fmt.Sprintf("; or say within %s, and Tally creates them while that document exists", owner)
+		return fmt.Sprintf("; or say within %s, and Tally creates these documents while that document exists", owner)
 	}
 }
 

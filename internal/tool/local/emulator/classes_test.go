@@ -35,9 +35,10 @@ func TestClassesAreArchived(t *testing.T) {
 	if !strings.Contains(string(text), mainClass+" source: shared objects file") {
 		t.Errorf("%s was read from the jar", mainClass)
 	}
-	const most = 100 // some of 7,500 cannot be archived
-	if n := strings.Count(string(text), " source: file:"); n > most {
-		t.Errorf("%d classes were read from the jar, want at most %d", n, most)
+	archived := strings.Count(string(text), " source: shared objects file")
+	read := strings.Count(string(text), " source: file:") // some of thousands cannot be archived
+	if read > archived/20 {
+		t.Errorf("%d classes were read from the jar, and %d from the archive, want one in twenty at most", read, archived)
 	}
 
 	archive := func() fs.FileInfo {
