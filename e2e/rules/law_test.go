@@ -1327,7 +1327,6 @@ var lawRoutes = map[string]string{
 	"a window in a map": "rooms/{room}/members/{user} -> rooms/{room} : count() where meta.seen > now - 2m as online : existing",
 }
 
-// fenced matches a block of code that names no language.
 // fenced matches the blocks of a page, each with its language.
 var fenced = regexp.MustCompile("(?ms)^```(\\w*)$\n(.*?)^```$")
 

@@ -13,27 +13,33 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// wrongRoutes returns routes as people write them. Most of them are refused.
-func wrongRoutes(f testing.TB) (all []string) {
-	f.Helper()
-	page, err := os.ReadFile("testdata/shapes.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for line := range strings.Lines(string(page)) {
-		if isRoute := strings.Contains(line, "->") && line[0] != ' '; isRoute {
-			all = append(all, line)
+// examples returns the routes in files and of placed. Most of them are refused.
+func examples(t testing.TB, files ...string) (all []string) {
+	t.Helper()
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if isRoute(line) {
+				all = append(all, line)
+			}
 		}
 	}
-	for _, m := range placed {
-		all = append(all, m.routes)
+	for _, test := range placed {
+		all = append(all, test.routes)
 	}
 	return all
 }
 
+// isRoute reports whether a line of such a file has routes. The others are comments, blank, or what
+// is said of the routes above.
+func isRoute(line string) bool { return line != "" && !strings.ContainsAny(line[:1], "# ") }
+
 // FuzzParse: each mistake has a sentence that can be shown, whatever stands before and behind it.
 func FuzzParse(f *testing.F) {
-	for _, text := range wrongRoutes(f) {
+	for _, text := range examples(f, shapesFile, refusedFile) {
 		f.Add(text)
 	}
 	f.Add("a/{a}/s/{s} -> r/{a} : count() where n > timestamp!\"\xe0000\"0")
@@ -42,6 +48,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(checkSentences)
 }
 
+// checkSentences checks that what is wrong with routes is said, if anything is.
 func checkSentences(t *testing.T, text string) {
 	_, short := route.Parse(text)
 	_, err := Parse(text)
@@ -55,7 +62,7 @@ func checkSentences(t *testing.T, text string) {
 	said := err.Error()
 	shown := utf8.ValidString(said) && !strings.ContainsFunc(said, func(r rune) bool { return r != '\n' && unicode.IsControl(r) })
 	misformed := strings.Contains(said, "%!") && !strings.Contains(text, "%!")
-	if !shown || misformed {
+	if said == "" || !shown || misformed {
 		t.Errorf("%q: %q", text, said)
 	}
 }
@@ -63,7 +70,7 @@ func checkSentences(t *testing.T, text string) {
 // A part of a route that stands where it does not belong, or is missing, is told in a sentence.
 func TestPartsInOtherPlaces(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
-	routes := wrongRoutes(t)
+	routes := examples(t, shapesFile, refusedFile)
 	var parts []string
 	for _, text := range routes {
 		parts = append(parts, part.FindAllString(text, -1)...)

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -63,17 +62,8 @@ func TestKinds(t *testing.T) {
 
 // The tests say each kind, so each sentence fits the values that package route gives.
 func TestEachKindIsSaid(t *testing.T) {
-	text, err := os.ReadFile(refusedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := strings.Split(string(text), "\n")
-	for _, test := range placed {
-		all = append(all, test.routes)
-	}
-
 	said := make(map[string]bool)
-	for _, routes := range all {
+	for _, routes := range examples(t, refusedFile) {
 		_, err := Parse(routes)
 		for _, m := range in(err) {
 			said[m.Kind] = true
@@ -94,10 +84,7 @@ func TestBrokenRoutes(t *testing.T) {
 	for _, test := range placed {
 		for i, r := range test.routes[:min(len(test.routes), 120)] {
 			for _, routes := range []string{test.routes[:i], test.routes[:i] + test.routes[i+len(string(r)):]} {
-				_, err := Parse(routes)
-				if err != nil && (err.Error() == "" || strings.Contains(err.Error(), "%!")) {
-					t.Errorf("%q: %q", routes, err)
-				}
+				checkSentences(t, routes)
 			}
 		}
 	}

@@ -12,10 +12,16 @@ import (
 
 var update = flag.Bool("update", false, "write what is said of each route into testdata/shapes.txt and rollup/route/testdata/refused.txt")
 
+// The files of routes, each with what is said of them below.
+const (
+	shapesFile  = "testdata/shapes.txt"
+	refusedFile = "../../../rollup/route/testdata/refused.txt"
+)
+
 // Routes as people write them before they know the grammar. Each is taken, or refused with what
 // does it instead. In testdata/shapes.txt the line below a route is "taken", or the reason.
 func TestShapes(t *testing.T) {
-	checkBlocks(t, "testdata/shapes.txt", func(routes string) []string {
+	checkBlocks(t, shapesFile, func(routes string) []string {
 		_, err := Parse(routes)
 		if err == nil {
 			return []string{"    taken"}
@@ -28,8 +34,6 @@ func TestShapes(t *testing.T) {
 		return []string{"    " + said}
 	})
 }
-
-const refusedFile = "../../../rollup/route/testdata/refused.txt"
 
 // Routes that are refused, with the short text and the sentence of each mistake.
 func TestRefused(t *testing.T) {
@@ -64,7 +68,7 @@ func checkBlocks(t *testing.T, name string, say func(routes string) []string) {
 				continue
 			}
 			lines = append(lines, line)
-			if !strings.HasPrefix(line, "#") {
+			if isRoute(line) {
 				lines = append(lines, say(line)...)
 			}
 		}
